@@ -1,0 +1,5 @@
+"""Context-asymmetric speculative decoding for agents."""
+
+from ._version import __version__
+
+__all__ = ["__version__"]

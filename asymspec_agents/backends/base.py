@@ -1,0 +1,197 @@
+"""What a backend is: it takes a chat request that carries both views and answers it, whole or in a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..messages import Message, ToolCall, ToolSpec
+from ..protocol import AsymSpecReport, AsymSpecRequest
+
+__all__ = [
+    "Backend",
+    "Capabilities",
+    "ChatDelta",
+    "ChatRequest",
+    "ChatResponse",
+    "Origin",
+    "Segment",
+    "Usage",
+    "collect",
+]
+
+Origin = Literal["accepted", "fused", "bonus", "plain"]
+
+
+def new_request_id() -> str:
+    """A fresh random request id."""
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest:
+    """One LLM call. `messages` and `tools` are the full view; without `asymspec` it is a plain completion.
+
+    `stop` strings are not part of the answer. `temperature` None means greedy for an AsymSpec request.
+    `cache_salt` isolates prefix caches between tenants. `extra` holds further OpenAI fields for backends that
+    pass them on; a backend that cannot honour one refuses the request.
+    """
+
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    asymspec: AsymSpecRequest | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    temperature: float | None = None
+    tool_choice: str | Mapping[str, Any] | None = None
+    response_format: Mapping[str, Any] | None = None
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    cache_salt: str | None = None
+    session_id: str | None = None
+    request_id: str = field(default_factory=new_request_id)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call: the verifier's prompt (or the only model's), and the answer."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A piece of emitted text and how its last token came about (`plain`: no speculation)."""
+
+    text: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class ChatDelta:
+    """One step of a streamed answer; only the last has `finish_reason`, `usage` and `report`."""
+
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    segments: tuple[Segment, ...] = ()
+    finish_reason: Literal["stop", "length", "tool_calls"] | None = None
+    usage: Usage | None = None
+    report: AsymSpecReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatResponse:
+    """A whole answer. `raw_text` is what the model wrote, tool calls included; `report` None: plain decoding."""
+
+    content: str
+    tool_calls: tuple[ToolCall, ...]
+    finish_reason: Literal["stop", "length", "tool_calls"]
+    usage: Usage
+    report: AsymSpecReport | None
+    segments: tuple[Segment, ...] = ()
+
+    @property
+    def raw_text(self) -> str:
+        """The model's text before tool calls were parsed out of it."""
+        return "".join(segment.text for segment in self.segments)
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend can do: model names, AsymSpec modes (empty: none), and both views' token limits."""
+
+    verifier: str
+    drafter: str | None
+    modes: tuple[str, ...] = ()
+    max_verifier_tokens: int | None = None
+    max_drafter_tokens: int | None = None
+
+
+def collect(deltas: Iterator[ChatDelta]) -> ChatResponse:
+    """The whole answer of a stream of deltas; the last one must carry finish_reason and usage."""
+    content: list[str] = []
+    tool_calls: list[ToolCall] = []
+    segments: list[Segment] = []
+    last = ChatDelta()
+    for last in deltas:
+        content.append(last.content)
+        tool_calls.extend(last.tool_calls)
+        segments.extend(last.segments)
+    if last.finish_reason is None or last.usage is None:
+        raise RuntimeError("the stream ended without finish_reason and usage")
+    return ChatResponse(
+        "".join(content), tuple(tool_calls), last.finish_reason, last.usage, last.report, tuple(segments)
+    )
+
+
+class Backend(ABC):
+    """Answers chat requests. A subclass writes `capabilities` and `stream`; the other forms follow.
+
+    Invariants: deltas' contents concatenate to the response's content; usage and report come once, last.
+    Closing a stream early, or cancelling an async one, aborts the request.
+    """
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capabilities:
+        """What this backend can do."""
+
+    @abstractmethod
+    def stream(self, request: ChatRequest) -> Iterator[ChatDelta]:
+        """The answer step by step."""
+
+    def generate(self, request: ChatRequest) -> ChatResponse:
+        """The whole answer."""
+        return collect(self.stream(request))
+
+    async def astream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
+        """The answer step by step; the synchronous stream runs in a thread of its own."""
+        loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[ChatDelta | BaseException | None] = asyncio.Queue()
+        cancelled = threading.Event()
+
+        def put(item: ChatDelta | BaseException | None) -> None:
+            loop.call_soon_threadsafe(queue.put_nowait, item)
+
+        def pump() -> None:
+            try:
+                deltas = self.stream(request)
+                for delta in deltas:
+                    if cancelled.is_set():
+                        close = getattr(deltas, "close", None)
+                        if close is not None:
+                            close()
+                        return
+                    put(delta)
+                put(None)
+            except BaseException as error:  # handed to the awaiting caller
+                if not cancelled.is_set():
+                    put(error)
+
+        thread = threading.Thread(target=pump, name=f"asymspec-{request.request_id[:8]}", daemon=True)
+        thread.start()
+        try:
+            while True:
+                item = await queue.get()
+                if item is None:
+                    return
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            cancelled.set()
+
+    async def agenerate(self, request: ChatRequest) -> ChatResponse:
+        """The whole answer, awaited; cancelling the task aborts the request."""
+        return collect(iter([delta async for delta in self.astream(request)]))
+
+    def close(self) -> None:
+        """Releases what the backend holds; the default holds nothing."""
+        return None

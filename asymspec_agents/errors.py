@@ -1,0 +1,94 @@
+"""Every exception this package raises on purpose.
+
+AsymSpecError
+├── ConfigurationError (ValueError)     an option is unknown, missing or out of its range
+│   └── UnsupportedRequestError         a valid request that cannot be served as asked
+├── MessageError (ValueError)           a message, content part, tool or edit is malformed
+├── MissingDependencyError (ImportError)  an optional package is not installed
+├── ContextOverflowError                a view is longer than its limit and may not be shortened
+├── IncompatibleModelsError             verifier and drafter cannot work together
+├── WeightsError                        model files cannot be found, fetched or converted
+│   └── ChecksumError                   fetched bytes are not the published ones
+├── BackendError                        a backend failed to answer
+└── RequestAborted                      the caller ended the request
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+__all__ = [
+    "AsymSpecError",
+    "BackendError",
+    "ChecksumError",
+    "ConfigurationError",
+    "ContextOverflowError",
+    "IncompatibleModelsError",
+    "MessageError",
+    "MissingDependencyError",
+    "RequestAborted",
+    "UnsupportedRequestError",
+    "WeightsError",
+]
+
+
+class AsymSpecError(Exception):
+    """Base of every error of this package."""
+
+
+class ConfigurationError(AsymSpecError, ValueError):
+    """An option is unknown, missing or out of its range; the text names field, value and limit."""
+
+
+class UnsupportedRequestError(ConfigurationError):
+    """A well-formed request asks for what the method or the backend cannot do (such as sampling)."""
+
+
+class MessageError(AsymSpecError, ValueError):
+    """A message, content part, tool or edit is malformed; the text says which and where."""
+
+
+class MissingDependencyError(AsymSpecError, ImportError):
+    """An optional package is not installed; the text names the extra that brings it."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f'{package} is not installed; run: pip install "asymspec-agents[{extra}]"', name=package
+        )
+        self.package = package
+        self.extra = extra
+
+
+class ContextOverflowError(AsymSpecError):
+    """A view exceeds its limit; `view`, `num_tokens` and `limit` say which, how long, how much is allowed."""
+
+    def __init__(
+        self, view: Literal["full", "compressed"], num_tokens: int, limit: int, advice: str = ""
+    ) -> None:
+        super().__init__(
+            f"the {view} view has {num_tokens:,} tokens, {num_tokens - limit:,} more than the limit of {limit:,}"
+            + (f"; {advice}" if advice else "")
+        )
+        self.view = view
+        self.num_tokens = num_tokens
+        self.limit = limit
+
+
+class IncompatibleModelsError(AsymSpecError):
+    """Verifier and drafter cannot be paired, or a model's cache cannot be rolled back exactly."""
+
+
+class WeightsError(AsymSpecError):
+    """Model files cannot be found, fetched or converted."""
+
+
+class ChecksumError(WeightsError):
+    """Fetched bytes differ from the published checksum; nothing of them is kept."""
+
+
+class BackendError(AsymSpecError):
+    """A backend failed to answer a request."""
+
+
+class RequestAborted(AsymSpecError):
+    """The caller aborted the request before it was complete."""
