@@ -10,7 +10,7 @@ AsymSpecError
 ├── WeightsError                        model files cannot be found, fetched or converted
 │   └── ChecksumError                   fetched bytes are not the published ones
 ├── BackendError                        a backend failed to answer
-└── RequestAborted                      the caller ended the request
+└── RequestAbortedError                      the caller ended the request
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
     "IncompatibleModelsError",
     "MessageError",
     "MissingDependencyError",
-    "RequestAborted",
+    "RequestAbortedError",
     "UnsupportedRequestError",
     "WeightsError",
 ]
@@ -66,7 +66,7 @@ class ContextOverflowError(AsymSpecError):
         self, view: Literal["full", "compressed"], num_tokens: int, limit: int, advice: str = ""
     ) -> None:
         super().__init__(
-            f"the {view} view has {num_tokens:,} tokens, {num_tokens - limit:,} more than the limit of {limit:,}"
+            f"the {view} view has {num_tokens:,} tokens, {num_tokens - limit:,} over the limit of {limit:,}"
             + (f"; {advice}" if advice else "")
         )
         self.view = view
@@ -90,5 +90,5 @@ class BackendError(AsymSpecError):
     """A backend failed to answer a request."""
 
 
-class RequestAborted(AsymSpecError):
+class RequestAbortedError(AsymSpecError):
     """The caller aborted the request before it was complete."""

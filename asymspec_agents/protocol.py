@@ -107,7 +107,7 @@ class AsymSpecOptions(BaseModel):
 
 
 class AsymSpecRequest(AsymSpecOptions):
-    """The `asymspec` object of a request: options and the compressed view (edits or messages, exactly one)."""
+    """The `asymspec` object of a request: options, and the compressed view as edits or as messages."""
 
     version: Literal[1] = 1
     edits: tuple[Edit, ...] | None = None
@@ -228,7 +228,7 @@ def apply_edits(messages: Sequence[Message], edits: Sequence[Edit]) -> tuple[Mes
 
 
 def derive_edits(full: Sequence[Message], compressed: Sequence[Message]) -> tuple[Edit, ...]:
-    """The edits that turn `full` into `compressed`; raises MessageError where edits cannot express the change."""
+    """The edits that turn `full` into `compressed`; raises MessageError where edits cannot express it."""
     if len(full) != len(compressed):
         raise MessageError(
             f"edits keep the number of messages: {len(full)} in full, {len(compressed)} in compressed"

@@ -88,7 +88,7 @@ class ChatDelta:
 
 @dataclass(frozen=True, slots=True)
 class ChatResponse:
-    """A whole answer. `raw_text` is what the model wrote, tool calls included; `report` None: plain decoding."""
+    """A whole answer; `report` is None where the request was a plain completion."""
 
     content: str
     tool_calls: tuple[ToolCall, ...]
@@ -194,4 +194,4 @@ class Backend(ABC):
 
     def close(self) -> None:
         """Releases what the backend holds; the default holds nothing."""
-        return None
+        return
