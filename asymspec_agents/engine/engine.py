@@ -1,0 +1,302 @@
+"""The reference engine: two models in memory, one request at a time, prefix reuse between requests."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from ..decoding.modes import Rule
+from ..errors import ConfigurationError, ContextOverflowError, RequestAbortedError
+from ..protocol import AsymSpecOptions, AsymSpecReport, CachedTokens
+from ..recording import NULL_RECORDER, Recorder
+from .arms import ARMS, Arm, Decoding, Reading
+from .loop import Block, Readers, blocks
+from .model import CausalModel
+from .prefix import PrefixCache
+from .tally import Tally
+from .text import Decodes, TextStream
+from .trim import Step, Trimmer
+from .view import View
+
+__all__ = ["DecodeRequest", "Engine", "EngineOptions", "Outcome", "Step"]
+
+GIB = 1024**3
+GROWTH_ROOM = 512  # tokens of answer to leave room for at once; longer answers grow the cache
+
+Check = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """Limits of an engine: bytes of finished requests' caches to keep, and each view's longest prompt."""
+
+    prefix_cache_bytes: int = 4 * GIB
+    max_verifier_tokens: int | None = None
+    max_drafter_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("prefix_cache_bytes", "max_verifier_tokens", "max_drafter_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise ConfigurationError(f"{name}={value} must not be negative")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeRequest:
+    """Token ids of both views, each ending with the same generation prompt, and how to decode from them.
+
+    `max_tokens` None: until the context is full. `cache_salt` isolates prefix reuse between tenants.
+    """
+
+    full: Sequence[int]
+    compressed: Sequence[int]
+    arm: Arm = ARMS["asymspec"]
+    options: AsymSpecOptions = field(default_factory=AsymSpecOptions)
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    cache_salt: str | None = None
+    request_id: str = ""
+
+    def prompt(self, reading: Reading) -> Sequence[int]:
+        """The token ids that reading reads."""
+        return self.full if reading.view == "full" else self.compressed
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a request ended; `num_tokens` counts an EOS token too."""
+
+    finish_reason: Literal["stop", "length"]
+    num_tokens: int
+    report: AsymSpecReport
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """One request's open views by role, in the order they are read."""
+
+    decoding: Decoding
+    fallback: str | None
+    views: dict[str, View]
+    cached: CachedTokens
+
+    @property
+    def readers(self) -> Readers:
+        return Readers(self.views["verifier"], self.views.get("drafter"), self.views.get("base"))
+
+
+class Engine:
+    """Decodes one request at a time; further callers wait their turn.
+
+    `tokenizer` turns ids into text and bounds the vocabulary. Prefix caches are kept by model and tenant.
+    """
+
+    def __init__(
+        self,
+        verifier: CausalModel,
+        drafter: CausalModel,
+        tokenizer: Decodes,
+        vocab_size: int,
+        *,
+        options: EngineOptions | None = None,
+        recorder: Recorder = NULL_RECORDER,
+    ) -> None:
+        self.models = {"verifier": verifier, "drafter": drafter}
+        self.tokenizer = tokenizer
+        self.vocab_size = min(vocab_size, verifier.vocab_size, drafter.vocab_size)
+        self.options = options or EngineOptions()
+        self.recorder = recorder
+        self.prefixes = PrefixCache(self.options.prefix_cache_bytes)
+        self._lock = threading.Lock()
+        self._holder: int | None = None
+
+    def limit(self, reading: Reading, num_places: int = 1) -> int:
+        """The longest prompt that reading can take and still decode a block of `num_places`."""
+        configured = {"full": self.options.max_drafter_tokens, "compressed": self.options.max_verifier_tokens}
+        model_limit = self.models[reading.model].max_positions - num_places
+        return min(model_limit, configured[reading.view] or model_limit)
+
+    def decode(
+        self, request: DecodeRequest, *, abort: threading.Event | None = None
+    ) -> Generator[Step, None, Outcome]:
+        """Steps as they are decoded; the generator's return value is the outcome.
+
+        Closing the generator ends the request; setting `abort` makes it raise RequestAbortedError at the next
+        block or prefill chunk. Raises ContextOverflowError before any model runs.
+        """
+
+        def check() -> None:
+            if abort is not None and abort.is_set():
+                raise RequestAbortedError(f"request {request.request_id} was aborted")
+
+        decoding, fallback = self._choose(request)
+        budget = self._output_budget(request, decoding)
+        with self._turn(check):
+            session = self._open(request, decoding, fallback)
+            committed: list[int] = []
+            try:
+                return (yield from self._run(request, session, committed, budget, check))
+            finally:
+                self._keep(request, session, committed)
+
+    def _choose(self, request: DecodeRequest) -> tuple[Decoding, str | None]:
+        """The decoding to run, and why it differs from the one asked for."""
+        decoding = request.arm.decoding(request.options)
+        is_lossy = decoding.is_asymmetric and decoding.rule.gate != "strict" and not decoding.keeps_gate
+        if is_lossy and list(request.full) == list(request.compressed):
+            return replace(decoding, mode="strict", rule=Rule("strict", "none")), "identical_views"
+        return decoding, None
+
+    def _readings(self, request: DecodeRequest, decoding: Decoding) -> dict[str, Reading]:
+        """Who must read what, in the order of reading; a base view equal to the drafting view is left out."""
+        arm = request.arm
+        readings: dict[str, Reading] = {}
+        if arm.drafting is not None:
+            readings["drafter"] = arm.drafting
+            if arm.base is not None and decoding.rule.needs_base:
+                same = list(request.prompt(arm.base)) == list(request.prompt(arm.drafting))
+                if not same:
+                    readings["base"] = arm.base
+        readings["verifier"] = arm.verifying
+        return readings
+
+    def _output_budget(self, request: DecodeRequest, decoding: Decoding) -> int:
+        """The most tokens the answer may have; raises where a prompt, or prompt and answer, have no room."""
+        if request.max_tokens is not None and request.max_tokens < 1:
+            raise ConfigurationError(f"max_tokens={request.max_tokens} must be at least 1")
+        num_places = decoding.num_draft_tokens + 1
+        budget = request.max_tokens
+        for reading in self._readings(request, decoding).values():
+            num_tokens = len(request.prompt(reading))
+            if num_tokens == 0:
+                raise ConfigurationError(f"the {reading.view} view has no tokens; it needs at least one")
+            limit = self.limit(reading, num_places)
+            if num_tokens > limit:
+                raise ContextOverflowError(reading.view, num_tokens, limit, f"read by the {reading.model}")
+            room = self.models[reading.model].max_positions - num_places - num_tokens + 1
+            if request.max_tokens is not None and request.max_tokens > room:
+                raise ContextOverflowError(
+                    reading.view,
+                    num_tokens + request.max_tokens,
+                    num_tokens + room,
+                    f"lower max_tokens to {room} or shorten the view",
+                )
+            budget = room if budget is None else min(budget, room)
+        return budget or 1
+
+    def _open(self, request: DecodeRequest, decoding: Decoding, fallback: str | None) -> _Session:
+        views, cached = {}, {}
+        for role, reading in self._readings(request, decoding).items():
+            model, prompt = self.models[reading.model], request.prompt(reading)
+            reserved = len(prompt) + min(request.max_tokens or GROWTH_ROOM, GROWTH_ROOM)
+            hit = self.prefixes.take((id(model), request.cache_salt), prompt, reserved)
+            views[role] = View(model, prompt, hit.cache)
+            cached[role] = hit.num_tokens
+        self.recorder.record(
+            "request",
+            request_id=request.request_id,
+            arm=request.arm.name,
+            mode=decoding.mode,
+            gate=decoding.rule.gate,
+            delta=decoding.rule.delta,
+            beta=decoding.rule.beta,
+            gamma=decoding.rule.gamma,
+            num_draft_tokens=decoding.num_draft_tokens,
+            bonus=decoding.bonus,
+            fallback=fallback,
+            prompt_tokens={role: len(view.prompt) for role, view in views.items()},
+            cached_tokens=dict(cached),
+        )
+        return _Session(decoding, fallback, views, CachedTokens(**cached))
+
+    def _run(
+        self, request: DecodeRequest, session: _Session, committed: list[int], budget: int, check: Check
+    ) -> Generator[Step, None, Outcome]:
+        decoding, views = session.decoding, session.views
+        started = time.monotonic()
+        for view in views.values():
+            view.prefill(check)
+        num_places = decoding.num_draft_tokens + (decoding.bonus == "rule") if "drafter" in views else 0
+        tally, text = Tally(num_places), TextStream(self.tokenizer, request.stop)
+        trimmer = Trimmer(text, self.models[request.arm.verifying.model].eos_token_ids, budget)
+        first_s: float | None = None
+        block_started = time.monotonic()
+        stream = blocks(
+            session.readers, decoding.rule, decoding.num_draft_tokens, decoding.bonus, self.vocab_size
+        )
+        for block in stream:
+            committed.extend(block.tokens)
+            tally.add(block)
+            step = trimmer.trim(block)
+            now = time.monotonic()
+            first_s = first_s if first_s is not None else now - started
+            self._record_block(request, tally.num_blocks - 1, block, step, now - block_started)
+            yield step
+            if trimmer.finish_reason is not None:
+                break
+            check()
+            block_started = time.monotonic()
+        report = tally.report(
+            mode=decoding.mode,
+            fallback=session.fallback,
+            verifier_prompt_tokens=len(views["verifier"].prompt),
+            drafter_prompt_tokens=len(views["drafter"].prompt) if "drafter" in views else 0,
+            cached_tokens=session.cached,
+        )
+        self.recorder.record(
+            "response",
+            request_id=request.request_id,
+            finish_reason=trimmer.finish_reason,
+            num_tokens=trimmer.num_tokens,
+            elapsed_s=time.monotonic() - started,
+            time_to_first_token_s=first_s,
+            forwarded_tokens={role: view.num_forwarded for role, view in views.items()},
+        )
+        return Outcome(trimmer.finish_reason or "stop", trimmer.num_tokens, report)
+
+    def _record_block(
+        self, request: DecodeRequest, index: int, block: Block, step: Step, elapsed_s: float
+    ) -> None:
+        content = {}
+        if self.recorder.captures_content:
+            content = {
+                "token_ids": list(block.tokens),
+                "origins": list(block.origins),
+                "text": "".join(text for text, _ in step.pieces),
+            }
+        self.recorder.record(
+            "block",
+            request_id=request.request_id,
+            index=index,
+            num_drafted=block.num_drafted,
+            num_accepted=block.origins.count("accepted"),
+            num_fused=block.origins.count("fused"),
+            num_bonus=block.origins.count("bonus"),
+            divergence=list(block.divergence),
+            elapsed_s=elapsed_s,
+            **content,
+        )
+
+    def _keep(self, request: DecodeRequest, session: _Session, committed: list[int]) -> None:
+        """Stores the views for later calls, whatever ended this one: what they hold is right up to here."""
+        for view in session.views.values():
+            view.rewind(len(committed))
+            owner = (id(view.model), request.cache_salt)
+            self.prefixes.put(owner, view.tokens(committed), view.cache)
+
+    @contextmanager
+    def _turn(self, check: Check) -> Iterator[None]:
+        if self._holder == threading.get_ident():
+            raise ConfigurationError("this thread has an unfinished stream; exhaust or close it first")
+        while not self._lock.acquire(timeout=0.05):
+            check()
+        self._holder = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._holder = None
+            self._lock.release()

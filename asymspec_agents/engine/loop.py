@@ -1,0 +1,135 @@
+"""The block loop: draft, score, verify, commit. Source: AsymSpec (arXiv 2608.26004), algorithm 1.
+
+All views grow by the same committed tokens. Plain decoding is the same loop without a drafter: a block of no
+drafts that ends with the verifier's own token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..decoding.modes import BonusMode, Rule
+from ..decoding.rule import BlockResult, verify_block
+from .view import View
+
+__all__ = ["Block", "Readers", "TokenOrigin", "blocks", "next_block"]
+
+TokenOrigin = Literal["accepted", "fused", "bonus"]
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Who reads what: the verifier's view, the drafting view, and the base pass over the compressed view.
+
+    `drafter` None: plain decoding. `base` None: the rule needs none, or the drafting view is the base view.
+    """
+
+    verifier: View
+    drafter: View | None = None
+    base: View | None = None
+
+    def all(self) -> tuple[View, ...]:
+        """Every view that keeps a cache."""
+        return tuple(view for view in (self.verifier, self.drafter, self.base) if view is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block's outcome: tokens with their origins, proposals made, JSD of the judged positions."""
+
+    tokens: tuple[int, ...]
+    origins: tuple[TokenOrigin, ...]
+    num_drafted: int
+    divergence: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Drafts [1, places] and the logits that proposed them [1, places, vocab]."""
+
+    drafts: Tensor
+    logits: Tensor
+
+
+def blocks(
+    readers: Readers, rule: Rule, num_draft_tokens: int, bonus: BonusMode, vocab_size: int
+) -> Iterator[Block]:
+    """Blocks without end from prefilled views; every block commits at least one token to all of them.
+
+    The caller stops the iteration and drops what it does not want (tokens behind EOS, say).
+    """
+    committed: list[int] = []
+    while True:
+        block = next_block(readers, committed, rule, num_draft_tokens, bonus, vocab_size)
+        committed.extend(block.tokens)
+        for view in readers.all():
+            view.rewind(len(committed))
+        yield block
+
+
+@torch.inference_mode()
+def next_block(
+    readers: Readers,
+    committed: list[int],
+    rule: Rule,
+    num_draft_tokens: int,
+    bonus: BonusMode,
+    vocab_size: int,
+) -> Block:
+    """One block on top of `committed`; leaves the views ahead of it, to be rewound by the caller."""
+    if readers.drafter is None:
+        logits = readers.verifier.advance(committed, [], 1)
+        drafts = torch.empty((1, 0), dtype=torch.long, device=logits.device)
+        return _block(
+            verify_block(Rule("strict", "none"), drafts, None, None, logits, vocab_size=vocab_size), 0
+        )
+
+    num_places = num_draft_tokens + (bonus == "rule")  # d_{K+1} is judged like any other draft
+    proposal = draft(readers.drafter, committed, num_places, vocab_size)
+    behind_last = proposal.drafts[:, : num_places - 1]  # what must be read to score every place
+
+    base_logits = None
+    if rule.needs_base:
+        if readers.base is None:  # both of the drafter's views are one
+            base_logits = proposal.logits
+        else:
+            base_logits = readers.base.advance(committed, behind_last, num_places)
+
+    ahead = proposal.drafts if bonus == "verifier" else behind_last
+    verifier_logits = readers.verifier.advance(committed, ahead, ahead.shape[1] + 1)
+    drafter_logits = None if rule.gate == "strict" else proposal.logits
+    result = verify_block(
+        rule, proposal.drafts, drafter_logits, base_logits, verifier_logits, vocab_size=vocab_size
+    )
+    return _block(result, num_places)
+
+
+def draft(view: View, committed: list[int], num_places: int, vocab_size: int) -> Proposal:
+    """Greedy proposals of the drafting view, one forward each; ids stay on the device throughout."""
+    logits = [view.advance(committed, [], 1)]
+    drafts = [logits[0][..., :vocab_size].argmax(dim=-1)]  # [1, 1]
+    while len(drafts) < num_places:
+        logits.append(view.extend(drafts[-1]))
+        drafts.append(logits[-1][..., :vocab_size].argmax(dim=-1))
+    return Proposal(torch.cat(drafts, dim=1), torch.cat(logits, dim=1))
+
+
+def _block(result: BlockResult, num_drafted: int) -> Block:
+    """The result on the host: the block's only synchronisation with the device."""
+    num_tokens = int(result.num_tokens[0])
+    counts: tuple[tuple[TokenOrigin, int], ...] = (
+        ("accepted", int(result.num_accepted[0])),
+        ("fused", int(result.num_fused[0])),
+        ("bonus", int(result.num_bonus[0])),
+    )
+    return Block(
+        tokens=tuple(result.tokens[0, :num_tokens].tolist()),
+        origins=tuple(origin for origin, count in counts for _ in range(count)),
+        num_drafted=num_drafted,
+        divergence=tuple(result.divergence[0, : int(result.num_judged[0])].tolist()),
+    )

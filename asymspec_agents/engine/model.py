@@ -1,0 +1,112 @@
+"""A causal language model in memory, read one sequence at a time."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+from ..errors import IncompatibleModelsError, WeightsError
+from .cache import KVCache
+
+__all__ = ["CausalModel", "load_model"]
+
+logger = logging.getLogger(__name__)
+
+# Layer kinds whose cache is one key and one value per position, so that forgetting positions is exact.
+REWINDABLE_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
+# RoPE kinds whose angles change with the length: cached keys are right only up to the original length.
+LENGTH_DEPENDENT_ROPE = {"dynamic", "longrope"}
+
+
+class CausalModel:
+    """One decoder-only model with what the engine needs to know about it.
+
+    Raises IncompatibleModelsError for models whose state cannot be rolled back exactly (recurrent or hybrid
+    layers) and for encoder-decoders.
+    """
+
+    def __init__(self, module: PreTrainedModel, name: str) -> None:
+        self.name = name
+        self.module = module
+        module.train(False)
+        config = module.config.get_text_config(decoder=True)
+        self.vocab_size = int(config.vocab_size)
+        self.max_positions = _max_positions(config)
+        self.num_parameters = sum(p.numel() for p in module.parameters())
+        self.device = next(module.parameters()).device
+        self.eos_token_ids = _eos_token_ids(module)
+        self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(module.forward).parameters
+        if getattr(module.config, "is_encoder_decoder", False):
+            raise IncompatibleModelsError(f"{name} is an encoder-decoder; a decoder-only model is needed")
+        others = set(getattr(config, "layer_types", None) or ()) - REWINDABLE_LAYERS
+        if others:
+            raise IncompatibleModelsError(
+                f"{name} has {', '.join(sorted(others))} layers, which cannot be rolled back"
+            )
+        self._check_cache()
+
+    @torch.inference_mode()
+    def forward(self, ids: Tensor, cache: KVCache, num_logits: int) -> Tensor:
+        """Appends `ids` [1, n] to `cache`; logits of the last `num_logits`: [1, num_logits, vocab]."""
+        extra: dict[str, Any] = {"logits_to_keep": num_logits} if self._takes_logits_to_keep else {}
+        output = self.module(input_ids=ids, past_key_values=cache, use_cache=True, **extra)
+        logits: Tensor = output.logits
+        return logits[:, logits.shape[1] - num_logits :]
+
+    def _check_cache(self) -> None:
+        """Recurrent models ignore the cache or keep a state of their own: find out now."""
+        cache = KVCache()
+        try:
+            self.forward(torch.zeros((1, 2), dtype=torch.long, device=self.device), cache, 1)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise IncompatibleModelsError(
+                f"{self.name} does not work with a rewindable cache: {error}"
+            ) from error
+        if cache.lengths() != {2}:
+            raise IncompatibleModelsError(f"{self.name} does not keep one key and value per position")
+
+
+def load_model(
+    folder: Path | str, *, name: str | None = None, dtype: str = "bfloat16", device: str | None = None
+) -> CausalModel:
+    """The model of a local transformers folder; `device` None picks CUDA where present.
+
+    Raises WeightsError when the folder holds no loadable model.
+    """
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        module = AutoModelForCausalLM.from_pretrained(
+            folder,
+            config=config,
+            dtype=getattr(torch, dtype),
+            trust_remote_code=False,
+            local_files_only=True,
+            use_safetensors=True,
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise WeightsError(f"cannot load a causal language model from {folder}: {error}") from error
+    module.to(torch.device(device))  # type: ignore[arg-type]  # transformers wraps nn.Module.to untyped
+    return CausalModel(module, name or Path(folder).name)
+
+
+def _max_positions(config: Any) -> int:
+    limit = int(getattr(config, "max_position_embeddings", 0) or 2**31)
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    if rope.get("rope_type", rope.get("type")) in LENGTH_DEPENDENT_ROPE:
+        limit = int(rope.get("original_max_position_embeddings") or limit)
+    return limit
+
+
+def _eos_token_ids(module: PreTrainedModel) -> frozenset[int]:
+    ids: set[int] = set()
+    for source in (module.generation_config, module.config):
+        value = getattr(source, "eos_token_id", None)
+        ids.update(value if isinstance(value, list | tuple) else [] if value is None else [value])
+    return frozenset(int(i) for i in ids)
