@@ -58,6 +58,9 @@ class MissingDependencyError(AsymSpecError, ImportError):
         self.package = package
         self.extra = extra
 
+    def __reduce__(self) -> tuple[type[MissingDependencyError], tuple[str, str]]:
+        return type(self), (self.package, self.extra)
+
 
 class ContextOverflowError(AsymSpecError):
     """A view exceeds its limit; `view`, `num_tokens` and `limit` say which, how long, how much is allowed."""
@@ -72,6 +75,12 @@ class ContextOverflowError(AsymSpecError):
         self.view = view
         self.num_tokens = num_tokens
         self.limit = limit
+        self.advice = advice
+
+    def __reduce__(
+        self,
+    ) -> tuple[type[ContextOverflowError], tuple[Literal["full", "compressed"], int, int, str]]:
+        return type(self), (self.view, self.num_tokens, self.limit, self.advice)
 
 
 class IncompatibleModelsError(AsymSpecError):

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, WithJsonSchema
+from pydantic_core import ErrorDetails
 
 from .errors import MessageError
 
@@ -24,6 +25,8 @@ __all__ = [
     "Text",
     "ToolCall",
     "ToolSpec",
+    "deepest",
+    "index_path",
     "parse_messages",
     "parse_tools",
 ]
@@ -116,7 +119,7 @@ _M = TypeVar("_M", bound=_Wire)
 
 
 def _parse(kind: type[_M], what: str, items: Iterable[_M | Mapping[str, Any]]) -> tuple[_M, ...]:
-    if isinstance(items, str | bytes | Mapping):
+    if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
         raise MessageError(f"{what} must be a list, not {type(items).__name__}")
     parsed = []
     for index, item in enumerate(items):
@@ -126,16 +129,21 @@ def _parse(kind: type[_M], what: str, items: Iterable[_M | Mapping[str, Any]]) -
         try:
             parsed.append(kind.model_validate(item))
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            raise MessageError(
-                f"{what}[{index}]{_path(first['loc'])}: {first['msg'].removeprefix('Value error, ')}"
-            ) from error
+            problem = deepest(error)
+            raise MessageError(f"{what}[{index}]{index_path(problem['loc'])}: {problem['msg']}") from error
     return tuple(parsed)
 
 
-def _path(location: tuple[int | str, ...]) -> str:
+def deepest(error: ValidationError) -> ErrorDetails:
+    """The most precise problem: of a union's branches, that of the one that got furthest."""
+    problem = max(error.errors(include_url=False), key=lambda details: len(details["loc"]))
+    problem["msg"] = problem["msg"].removeprefix("Value error, ").replace("valid tuple", "valid list")
+    return problem
+
+
+def index_path(location: tuple[int | str, ...]) -> str:
     """pydantic's error location as an index path, without the names of union branches."""
-    steps = (step for step in location if isinstance(step, int) or step.isidentifier())
+    steps = (step for step in location if isinstance(step, int) or "[" not in step)
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from .decoding.modes import MAX_DRAFT_TOKENS, BonusMode, Delta, Gate, Rule, named_rule
 from .errors import ConfigurationError, MessageError
-from .messages import ContentPart, Message, Text, ToolSpec
+from .messages import ContentPart, Message, Text, ToolSpec, deepest, index_path
 
 __all__ = [
     "PROTOCOL_VERSION",
@@ -34,8 +34,8 @@ class Edit(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    message: int = Field(ge=0)
-    part: int | None = Field(default=None, ge=0)
+    message: int = Field(ge=0, strict=True)
+    part: int | None = Field(default=None, ge=0, strict=True)
     text: Text
 
 
@@ -50,15 +50,15 @@ class AsymSpecOptions(BaseModel):
     mode: str | None = None
     gate: Gate | None = None
     delta: Delta | None = None
-    beta: float = Field(default=1.0, ge=0, le=4, allow_inf_nan=False)
-    gamma: float = Field(default=0.5, ge=0, le=4, allow_inf_nan=False)
-    num_draft_tokens: int = Field(default=2, ge=1, le=MAX_DRAFT_TOKENS)
+    beta: float = Field(default=1.0, ge=0, le=4, strict=True, allow_inf_nan=False)
+    gamma: float = Field(default=0.5, ge=0, le=4, strict=True, allow_inf_nan=False)
+    num_draft_tokens: int = Field(default=2, ge=1, le=MAX_DRAFT_TOKENS, strict=True)
     bonus: BonusMode = "rule"
-    plausibility: float = Field(default=0.0, ge=0, lt=1, allow_inf_nan=False)
-    agreement: bool = False
+    plausibility: float = Field(default=0.0, ge=0, lt=1, strict=True, allow_inf_nan=False)
+    agreement: bool = Field(default=False, strict=True)
     identical_views: Literal["strict", "gate"] = "strict"
-    slack: float = Field(default=1.0, gt=0, le=1, allow_inf_nan=False)
-    scale: float = Field(default=4.0, gt=0, allow_inf_nan=False)
+    slack: float = Field(default=1.0, gt=0, le=1, strict=True, allow_inf_nan=False)
+    scale: float = Field(default=4.0, gt=0, strict=True, allow_inf_nan=False)
     on_unsupported: Literal["error", "verifier"] = "error"
     on_sampling: Literal["error", "greedy"] = "error"
 
@@ -87,7 +87,9 @@ class AsymSpecOptions(BaseModel):
     @property
     def mode_name(self) -> str:
         """The mode's name, or `gate+delta` when they were given by name."""
-        return self.mode or ("asymspec" if self.gate is None else f"{self.gate}+{self.delta}")
+        if self.gate is not None:
+            return f"{self.gate}+{self.delta}"
+        return "asymspec" if self.mode is None else self.mode
 
     def rule(self) -> Rule:
         """The decoding rule these options name."""
@@ -100,10 +102,9 @@ class AsymSpecOptions(BaseModel):
         }
         if self.gate is not None and self.delta is not None:
             return Rule(self.gate, self.delta, **shared)
-        mode = self.mode or "asymspec"
-        if mode == "scaled":
+        if self.mode == "scaled":
             shared["scale"] = self.scale
-        return named_rule(mode, **shared)
+        return named_rule(self.mode_name, **shared)
 
 
 class AsymSpecRequest(AsymSpecOptions):
@@ -180,10 +181,13 @@ class AsymSpecReport(BaseModel):
 
 
 def _first_problem(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    field = ".".join(str(step) for step in first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{field}={first['input']!r}: {message}" if field else message
+    problem = deepest(error)
+    field = index_path(problem["loc"]).removeprefix(".")
+    value = problem["input"]
+    # Texts inside messages and edits are somebody's content: they stay out of the error.
+    shows = str | int | float | None if field in AsymSpecOptions.model_fields else int | float | None
+    shown = f"={value!r}" if isinstance(value, shows) and len(repr(value)) <= 80 else ""
+    return f"{field}{shown}: {problem['msg']}" if field else problem["msg"]
 
 
 def apply_edits(messages: Sequence[Message], edits: Sequence[Edit]) -> tuple[Message, ...]:

@@ -144,8 +144,8 @@ class Backend(ABC):
         """What this backend can do."""
 
     @abstractmethod
-    def stream(self, request: ChatRequest) -> Iterator[ChatDelta]:
-        """The answer step by step."""
+    def stream(self, request: ChatRequest, *, abort: threading.Event | None = None) -> Iterator[ChatDelta]:
+        """The answer step by step; setting `abort` ends it at the next chance."""
 
     def generate(self, request: ChatRequest) -> ChatResponse:
         """The whole answer."""
@@ -158,22 +158,26 @@ class Backend(ABC):
         cancelled = threading.Event()
 
         def put(item: ChatDelta | BaseException | None) -> None:
-            loop.call_soon_threadsafe(queue.put_nowait, item)
+            try:
+                loop.call_soon_threadsafe(queue.put_nowait, item)
+            except RuntimeError:  # the loop is closed: nobody waits any more
+                cancelled.set()
 
         def pump() -> None:
             try:
-                deltas = self.stream(request)
-                for delta in deltas:
-                    if cancelled.is_set():
-                        close = getattr(deltas, "close", None)
-                        if close is not None:
-                            close()
-                        return
-                    put(delta)
+                deltas = self.stream(request, abort=cancelled)
+                try:
+                    for delta in deltas:
+                        if cancelled.is_set():
+                            return
+                        put(delta)
+                finally:
+                    close = getattr(deltas, "close", None)
+                    if close is not None:
+                        close()
                 put(None)
             except BaseException as error:  # handed to the awaiting caller
-                if not cancelled.is_set():
-                    put(error)
+                put(error)
 
         thread = threading.Thread(target=pump, name=f"asymspec-{request.request_id[:8]}", daemon=True)
         thread.start()

@@ -54,14 +54,14 @@ class ScriptedBackend(Backend):
     def _next(self, request: ChatRequest) -> Reply:
         with self._lock:
             self.requests.append(request)
-            if self._handler is not None:
-                return self._handler(request)
-            try:
-                return next(self._replies)
-            except StopIteration:
-                raise BackendError(f"the script has no reply for request {len(self.requests)}") from None
+            if self._handler is None:
+                try:
+                    return next(self._replies)
+                except StopIteration:
+                    raise BackendError(f"the script has no reply for request {len(self.requests)}") from None
+        return self._handler(request)  # outside the lock: a handler may itself ask this backend
 
-    def stream(self, request: ChatRequest) -> Iterator[ChatDelta]:
+    def stream(self, request: ChatRequest, *, abort: threading.Event | None = None) -> Iterator[ChatDelta]:
         reply = self._next(request)
         if isinstance(reply, BaseException):
             raise reply

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from ..errors import ConfigurationError
 
-__all__ = ["MAX_DRAFT_TOKENS", "MODES", "BonusMode", "Delta", "Gate", "Rule"]
+__all__ = ["MAX_DRAFT_TOKENS", "MODES", "BonusMode", "Delta", "Gate", "Rule", "named_rule"]
 
 Gate = Literal["cda", "fixed", "position", "fused_greedy", "slack", "strict"]
 Delta = Literal["context", "full", "scd", "none"]
@@ -65,6 +65,8 @@ class Rule:
         _check_range("plausibility", self.plausibility, 0, 1, open_high=True)
         if self.scale is not None:
             _check_range("scale", self.scale, 0, math.inf, open_low=True, open_high=True)
+        if not isinstance(self.agreement, bool):
+            raise ConfigurationError(f"agreement={self.agreement!r} is not true or false")
 
     @property
     def needs_base(self) -> bool:

@@ -48,8 +48,8 @@ class BlockResult:
     """What a block emits.
 
     tokens: [batch, T] int64, -1 from `num_tokens` on. num_tokens = num_accepted + num_fused + num_bonus, each
-    [batch]. divergence: [batch, P] JSD(a, b) in nats, zero where a or b was not given. num_judged: [batch],
-    positions up to and with the first refusal.
+    [batch]. divergence: [batch, P] JSD(a, b) in nats, zero in padding and where a or b was not given.
+    num_judged: [batch], positions up to and with the first refusal.
     """
 
     tokens: Tensor
@@ -85,9 +85,11 @@ def score(rule: Rule, parameters: RowParameters, t: Tensor, a: Tensor | None, b:
 
     Never eligible: what the verifier's mask forbids (t = -inf); under delta `full` and `scd` also tokens
     whose Δ is infinite; with plausibility, tokens below α·max p_t. A position left without any token falls
-    back to t.
+    back to t of the plausible ones.
     """
-    eligible = t > -math.inf
+    least = t.amax(dim=-1, keepdim=True) + parameters.plausibility.log()[:, None, None]
+    plausible = (t > -math.inf) & (t >= least - _rounding(least))
+    eligible = plausible
     beta = parameters.beta[:, None, None]
     if rule.delta == "context":
         a, b = _given(a, "drafter"), _given(b, "base")
@@ -95,20 +97,19 @@ def score(rule: Rule, parameters: RowParameters, t: Tensor, a: Tensor | None, b:
         delta = torch.where(finite, a - b, 0.0)
     elif rule.delta == "full":
         delta = _given(a, "drafter")
-        eligible &= delta > -math.inf
+        eligible = plausible & (delta > -math.inf)
     elif rule.delta == "scd":
         b = _given(b, "base")
-        eligible &= b > -math.inf
+        eligible = plausible & (b > -math.inf)
         delta = t - b
     else:
         delta = torch.zeros_like(t)
     if rule.scale is not None:
         views_differ = divergence(_given(a, "drafter"), _given(b, "base")) / LN2  # [batch, positions]
         beta = beta * (parameters.scale[:, None] * views_differ).clamp(max=1.0)[:, :, None]
-    least = t.amax(dim=-1, keepdim=True) + parameters.plausibility.log()[:, None, None]
-    eligible &= t >= least
     scored = torch.where(eligible, t + beta * delta, -math.inf)
-    return torch.where(eligible.any(dim=-1, keepdim=True), scored, t)
+    fallback = torch.where(plausible, t, -math.inf)
+    return torch.where(eligible.any(dim=-1, keepdim=True), scored, fallback)
 
 
 def accept(
@@ -116,10 +117,10 @@ def accept(
 ) -> tuple[Tensor, Tensor]:
     """Whether the gate lets each draft stand, and JSD(a, b): two tensors [batch, positions].
 
-    Each position is judged by itself; the caller stops at the first refusal. The divergence is zero where the
-    rule reads only one of the drafter's views.
+    Each position is judged by itself; the caller stops at the first refusal. A draft outside the vocabulary
+    is refused. The divergence is zero where a or b is not given.
     """
-    chosen = drafts.clamp(min=0)[..., None]  # [batch, positions, 1]
+    chosen = drafts.clamp(0, t.shape[-1] - 1)[..., None]  # [batch, positions, 1]
     t_draft = t.gather(-1, chosen)[..., 0]
     jsd = torch.zeros_like(t_draft) if a is None or b is None else divergence(a, b)
     if rule.gate == "strict":
@@ -130,17 +131,22 @@ def accept(
             accepted = drafts == scores.argmax(dim=-1)
         else:
             least = scores.amax(dim=-1) + parameters.slack.log()[:, None]
-            accepted = scores.gather(-1, chosen)[..., 0] >= least
+            accepted = scores.gather(-1, chosen)[..., 0] >= least - _rounding(least)
     else:
         b_draft = _given(b, "base").gather(-1, chosen)[..., 0]
-        lenience = jsd if rule.gate != "fixed" else torch.zeros_like(jsd)
+        if rule.gate == "fixed":
+            lenience = torch.zeros_like(jsd)
+        else:
+            _given(a, "drafter")  # without it the divergence would be zero, which is gate `fixed`
+            lenience = jsd
         if rule.gate == "position":
             lenience = lenience / torch.arange(1, drafts.shape[1] + 1, device=drafts.device)
         # p_t(d) > gamma·exp(-D)·p_b(d), in log space: probabilities of 1e-10 occur
-        accepted = t_draft > parameters.gamma.log()[:, None] - lenience + b_draft
+        threshold = parameters.gamma.log()[:, None] - lenience + b_draft
+        accepted = t_draft > threshold + _rounding(t_draft)
     if rule.agreement:
         accepted |= _given(a, "drafter").argmax(dim=-1) == t.argmax(dim=-1)
-    return accepted & (t_draft > -math.inf), jsd
+    return accepted & (t_draft > -math.inf) & (drafts == chosen[..., 0]), jsd
 
 
 def verify_block(
@@ -160,11 +166,18 @@ def verify_block(
     (`Rule.needs_drafter`, `Rule.needs_base`); verifier logits [batch, T, vocab] with T = P, or T = P + 1
     where a block of P accepted drafts ends with the verifier's own next token (bonus "verifier"; P may be 0).
     `num_drafts` [batch] limits a row to its first drafts (the rest is padding). Logits may be of any dtype
-    and of padded vocabularies; ids from `vocab_size` on never count.
+    and of padded vocabularies; ids from `vocab_size` on never count. Raises ValueError for a missing
+    distribution and for any other T.
     """
     batch, num_places = drafts.shape
+    if verifier.shape[1] not in (num_places, num_places + 1):
+        raise ValueError(
+            f"{num_places} drafts need as many verifier positions or one more, not {verifier.shape[1]}"
+        )
     sizes = [logits.shape[-1] for logits in (drafter, base, verifier) if logits is not None]
     vocab_size = min(sizes if vocab_size is None else [*sizes, vocab_size])
+    if num_places == 0:
+        drafter = base = verifier[:, :0]  # nothing is judged, so nothing is needed
     t = log_probs(verifier, vocab_size)
     a = None if drafter is None else log_probs(drafter, vocab_size)
     b = None if base is None else log_probs(base, vocab_size)
@@ -178,7 +191,7 @@ def verify_block(
     stands = stands & (place < num_drafts[:, None])
     num_accepted = stands.long().cumprod(dim=1).sum(dim=1)  # [batch]
     is_refused = num_accepted < num_drafts
-    has_bonus = ~is_refused & (num_drafts < t.shape[1])
+    has_bonus = ~is_refused & (t.shape[1] > num_places)
 
     # The block's last token: fused at the first refusal, else the verifier's own; one row per request.
     last_row = num_accepted.clamp(max=t.shape[1] - 1)[:, None, None]
@@ -203,9 +216,14 @@ def verify_block(
         num_accepted=num_accepted,
         num_fused=num_fused,
         num_bonus=num_bonus,
-        divergence=jsd,
+        divergence=torch.where(place < num_drafts[:, None], jsd, 0.0),
         num_judged=num_accepted + num_fused,
     )
+
+
+def _rounding(x: Tensor) -> Tensor:
+    """How far fp32 may have moved a log-probability near x: a threshold met within that is met exactly."""
+    return 1e-6 * (1.0 + x.abs())
 
 
 def _row(x: Tensor, index: Tensor) -> Tensor:

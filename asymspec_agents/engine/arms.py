@@ -6,7 +6,7 @@ reversed arrangement (the drafter reads the short view, the verifier the long on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..decoding.modes import BonusMode, Rule
@@ -41,7 +41,8 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One arrangement. `drafting` None: plain greedy. `rule` None: the request's own options decide."""
+    """One arrangement. `drafting` None: plain greedy. `rule` None: the request's own options decide, else
+    only its beta, drafts per block and bonus are theirs."""
 
     name: str
     verifying: Reading
@@ -54,9 +55,8 @@ class Arm:
         if self.drafting is None:
             return Decoding(self.name, Rule("strict", "none"), 0, "verifier", is_asymmetric=False)
         if self.rule is not None:
-            return Decoding(
-                self.name, self.rule, options.num_draft_tokens, options.bonus, is_asymmetric=False
-            )
+            rule = replace(self.rule, beta=options.beta)
+            return Decoding(self.name, rule, options.num_draft_tokens, options.bonus, is_asymmetric=False)
         return Decoding(
             options.mode_name,
             options.rule(),

@@ -52,11 +52,10 @@ class _GrowingLayer(CacheLayerMixin):
         return self.keys[:, :, :end], self.values[:, :, :end]
 
     def _grow(self, capacity: int) -> None:
-        for name in ("keys", "values"):
-            old: Tensor = getattr(self, name)
-            new = _empty_like(old, capacity)
-            new[:, :, : self.length] = old[:, :, : self.length]
-            setattr(self, name, new)
+        keys, values = _empty_like(self.keys, capacity), _empty_like(self.values, capacity)
+        keys[:, :, : self.length] = self.keys[:, :, : self.length]
+        values[:, :, : self.length] = self.values[:, :, : self.length]
+        self.keys, self.values = keys, values  # both or, where memory ran out, neither
 
     def copy_prefix(self, length: int, reserved: int) -> _GrowingLayer:
         """A layer of its own with the first `length` positions and room for `reserved`."""

@@ -39,10 +39,12 @@ class EngineOptions:
     max_drafter_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("prefix_cache_bytes", "max_verifier_tokens", "max_drafter_tokens"):
+        if self.prefix_cache_bytes < 0:
+            raise ConfigurationError(f"prefix_cache_bytes={self.prefix_cache_bytes} must not be negative")
+        for name in ("max_verifier_tokens", "max_drafter_tokens"):
             value = getattr(self, name)
-            if value is not None and value < 0:
-                raise ConfigurationError(f"{name}={value} must not be negative")
+            if value is not None and value < 1:
+                raise ConfigurationError(f"{name}={value} must be at least 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

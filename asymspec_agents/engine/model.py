@@ -53,9 +53,17 @@ class CausalModel:
 
     @torch.inference_mode()
     def forward(self, ids: Tensor, cache: KVCache, num_logits: int) -> Tensor:
-        """Appends `ids` [1, n] to `cache`; logits of the last `num_logits`: [1, num_logits, vocab]."""
+        """Appends `ids` [1, n] to `cache`; logits of the last `num_logits`: [1, num_logits, vocab].
+
+        Whatever it raises, the cache is then what it was before.
+        """
         extra: dict[str, Any] = {"logits_to_keep": num_logits} if self._takes_logits_to_keep else {}
-        output = self.module(input_ids=ids, past_key_values=cache, use_cache=True, **extra)
+        before = cache.length
+        try:
+            output = self.module(input_ids=ids, past_key_values=cache, use_cache=True, **extra)
+        except BaseException:
+            cache.rewind(before)
+            raise
         logits: Tensor = output.logits
         return logits[:, logits.shape[1] - num_logits :]
 

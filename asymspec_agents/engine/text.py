@@ -15,7 +15,7 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 class Decodes(Protocol):
     """What is needed of a tokenizer."""
 
-    def decode(self, token_ids: list[int], *, skip_special_tokens: bool) -> str: ...
+    def decode(self, token_ids: list[int], *, skip_special_tokens: bool) -> str | list[str]: ...
 
 
 class TextStream:
@@ -75,4 +75,4 @@ class TextStream:
         return 0
 
     def _decode(self, ids: list[int]) -> str:
-        return self._tokenizer.decode(ids, skip_special_tokens=True)
+        return str(self._tokenizer.decode(ids, skip_special_tokens=True))

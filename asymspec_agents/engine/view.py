@@ -10,9 +10,12 @@ from torch import Tensor
 from .cache import KVCache
 from .model import CausalModel
 
-__all__ = ["PREFILL_CHUNK", "View"]
+__all__ = ["PREFILL_CHUNK", "PREFILL_CHUNK_CUDA", "View"]
 
-PREFILL_CHUNK = 512  # tokens per prefill forward: bounds activation memory and the time to notice an abort
+# Tokens per prefill forward: bounds activation memory and the time to notice an abort. A GPU reads a first
+# chunk with its fastest attention kernel and needs more rows to be busy.
+PREFILL_CHUNK = 512
+PREFILL_CHUNK_CUDA = 8192
 
 
 class View:
@@ -25,16 +28,17 @@ class View:
     def __init__(self, model: CausalModel, prompt: Sequence[int], cache: KVCache | None = None) -> None:
         self.model = model
         self.prompt = list(prompt)
-        self.cache = cache or KVCache()
+        self.cache = KVCache() if cache is None else cache  # an empty cache is falsy
         self.num_forwarded = 0  # tokens run through the model for this view
 
     def prefill(self, check: Callable[[], None]) -> None:
         """Reads the prompt up to its last token but one; `check` runs before each chunk and may raise."""
         end = len(self.prompt) - 1
+        chunk = PREFILL_CHUNK_CUDA if self.model.device.type == "cuda" else PREFILL_CHUNK
         while self.cache.length < end:
             check()
             start = self.cache.length
-            self._read(self._tensor(self.prompt[start : min(start + PREFILL_CHUNK, end)]), 1)
+            self._read(self._tensor(self.prompt[start : min(start + chunk, end)]), 1)
 
     def advance(self, committed: Sequence[int], ahead: Sequence[int] | Tensor, num_places: int) -> Tensor:
         """Reads what is unread of prompt + committed + ahead; logits of the last `num_places` tokens.

@@ -26,8 +26,8 @@ SHAPE = {
     "pad_token_id": None,
     "tie_word_embeddings": False,
 }
-LOGIT_SCALE = 60.0  # random initial logits are nearly uniform; scaled, the models have opinions
-DISAGREEMENT = 0.25  # how far the drafter's weights are from the verifier's
+LOGIT_SCALE = 3.0  # random initial logits are nearly uniform; scaled, the models have opinions, but not one
+DISAGREEMENT = 0.04  # how far the drafter's weights are from the verifier's: about half the drafts stand
 
 
 def _module(architecture: str, seed: int) -> PreTrainedModel:
@@ -72,3 +72,9 @@ def prompt(seed: int, length: int) -> list[int]:
     """Random token ids."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(0, VOCAB, (length,), generator=generator).tolist()
+
+
+def views(seed: int) -> tuple[list[int], list[int]]:
+    """A full view and a compressed one: head, something of the middle, and the end in common."""
+    full = prompt(seed, 44 + seed % 5)
+    return full, full[:3] + full[20:30] + full[-3:]

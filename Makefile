@@ -1,0 +1,58 @@
+# Everything a fresh machine needs is python3 (3.10 or later) with pip, and make; each target sets itself up.
+PYTHON ?= python3
+CONSTRAINTS ?= constraints.txt
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+# Idle OpenMP threads that spin slow everything else on a busy machine down several times.
+export OMP_WAIT_POLICY ?= passive
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast lint clean
+
+help:
+	@echo "make demo       run an agent on the real models, AsymSpec against its baselines"
+	@echo "make test       all tests, real models included, with the coverage gates"
+	@echo "make test-fast  the tests without real models"
+	@echo "make lint       ruff and mypy"
+	@echo "make clean      remove the virtual environment and what builds and tests leave behind"
+
+$(READY): pyproject.toml $(wildcard $(CONSTRAINTS))
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or later is needed")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --upgrade pip
+	$(BIN)/python -m pip install $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[all,dev]"
+	touch $@
+
+demo: $(READY)
+	$(BIN)/asymspec demo
+
+# Two passes: the fast tier in parallel, then the real models alone, with all cores and memory to themselves.
+test: $(READY)
+	$(BIN)/python -m pytest -m "not full" -n 2 --cov --cov-report=
+	$(BIN)/python -m pytest -m full --cov --cov-append --cov-report=
+	@$(call gate,asymspec_agents/decoding/*.py,100)
+	@$(call gate,$(ROUTING:%=asymspec_agents/%.py),98)
+
+# The files that keep the router's promises.
+ROUTING := turns prompt_size views renditions replay fold fitting tool_view routed router
+
+# Silent when met, so that pytest's closing line stays the last one; the report when not.
+empty :=
+comma := ,
+gate = $(BIN)/coverage report -m --include='$(subst $(empty) $(empty),$(comma),$(1))' --fail-under=$(2) \
+	> .coverage-gate.txt || { cat .coverage-gate.txt; exit 1; }
+
+test-fast: $(READY)
+	$(BIN)/python -m pytest -m "not full" -n 2
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* .coverage-gate.txt
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

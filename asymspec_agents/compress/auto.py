@@ -1,0 +1,163 @@
+"""What kind of content a text is, and the compressor for each kind."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ..tokens import TokenCounter
+from .base import Compressor, ContentKind, Rendition
+from .code import Code
+from .extractive import Extractive
+from .headtail import HeadTail
+from .json_content import JsonContent, JsonLines
+from .log import Log
+from .ranking import NoRanker, Ranker, default_ranker
+from .table import Table
+from .tool_catalog import ToolCatalog
+
+__all__ = ["AutoCompressor", "detect_kind"]
+
+_SAMPLE_CHARACTERS = 32_768
+_SAMPLE_LINES = 200
+_MAX_PARSED_LINE = 100_000
+
+_JSON_START = re.compile(r'\s*(?:\{\s*(?:"|\})|\[\s*(?:[\[{\]"0-9-]|true|false|null|NaN))')
+_HTML_START = re.compile(
+    r"\s*<(?:!doctype\s+html|html|head|body|div|table|article|section|main|p|ul|span)\b", re.I
+)
+_LOG_LINE = re.compile(
+    r"\W{0,2}(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\d\d:\d\d:\d\d|\w{3} +\d{1,2} \d\d:\d\d:\d\d)"
+    r"|(?:\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b)"
+    r"|(?:\S+ ){1,3}\[\d\d/\w{3}/\d{4}:"  # web servers' access logs
+)
+_PYTHON_LINE = re.compile(
+    r"\s*(?:(?:async )?def \w+\(|class \w+[(:]|import \w|from [\w.]+ import |@\w+|if __name__)"
+)
+_CODE_LINE = re.compile(
+    r".*[;{}]\s*$|\s*(?:func|fn|function|public|private|protected|#include|#define|package|using|namespace|struct|"
+    r"interface|const|let|var|return|SELECT|CREATE|INSERT)\b.*[({=;,]"
+)
+_DELIMITERS = ("\t", "|", ",", ";")
+_LABEL = re.compile(r"[^\n]{1,80}:[ \t]*\r?\n")
+
+
+def detect_kind(text: str) -> ContentKind:
+    """The kind that a look at the first 32,768 characters tells; `text` for everything else.
+
+    A JSON document is told by its first and last characters; its compressor finds out whether it is one.
+    """
+    sample = text[:_SAMPLE_CHARACTERS]
+    if len(sample) < len(text):
+        sample = sample[: sample.rfind("\n") + 1] or sample
+    lines = [line for line in sample.split("\n") if line.strip()][:_SAMPLE_LINES]
+    if not lines:
+        return "text"
+    if _JSON_START.match(sample):
+        if _are_json_lines(text, lines):
+            return "json_lines"
+        if text[-64:].rstrip().endswith(("}", "]")):
+            return "tool_docs" if _is_tool_catalog(sample) else "json"
+    if _HTML_START.match(sample):
+        return "html"
+    if _share(_LOG_LINE, lines) >= 0.3 or "Traceback (most recent call last)" in sample:
+        return "log"
+    if _is_table(lines):
+        return "table"
+    if sum(map(bool, map(_PYTHON_LINE.match, lines))) >= max(1, len(lines) // 25):
+        return "code"
+    return "code" if len(lines) >= 4 and _share(_CODE_LINE, lines) >= 0.4 else "text"
+
+
+def _share(pattern: re.Pattern[str], lines: list[str]) -> float:
+    return sum(1 for line in lines if pattern.match(line[:400])) / len(lines)
+
+
+def _are_json_lines(text: str, lines: list[str]) -> bool:
+    if len(lines) < 2:
+        return False
+    try:
+        return all(
+            len(line) <= _MAX_PARSED_LINE and isinstance(json.loads(line), dict | list) for line in lines[:5]
+        )
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_tool_catalog(sample: str) -> bool:
+    opening = sample[:4000]
+    return '"name"' in opening and '"parameters"' in opening and '"properties"' in sample
+
+
+def _is_table(lines: list[str]) -> bool:
+    if len(lines) < 4:
+        return False
+    for delimiter in _DELIMITERS:
+        counts = [line.count(delimiter) for line in lines]
+        usual = max(set(counts), key=lambda count: (counts.count(count), count))
+        if usual >= (1 if delimiter == "\t" else 2) and counts.count(usual) >= 0.9 * len(counts):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class AutoCompressor:
+    """Compresses each content by its kind; the default of the router.
+
+    A first line such as `Observation:` that labels what follows is kept, and the rest judged on its own.
+    Relevance needs the extra `compress`: without it text is cut to head and tail, and rows to first and last.
+    `configuration` says which it is.
+    """
+
+    ranker: Ranker = field(default_factory=default_ranker)
+    head_tail: HeadTail = field(default_factory=HeadTail)
+
+    @property
+    def configuration(self) -> str:
+        parts = sorted({compressor.configuration for compressor in self._by_kind().values()})
+        return f"auto/1({';'.join(parts)})"
+
+    def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
+        """A rendition of at most `target_tokens`, or a marker alone where the target is smaller."""
+        label = _LABEL.match(text)
+        body = text[label.end() :] if label else text
+        kind = detect_kind(body)
+        if label is None or kind == "text":
+            return self.compress_as(
+                detect_kind(text), text, query=query, target_tokens=target_tokens, counter=counter
+            )
+        label_tokens = counter.count(label.group())
+        rendition = self.compress_as(
+            kind, body, query=query, target_tokens=target_tokens - label_tokens, counter=counter
+        )
+        labelled = replace(rendition, text=label.group() + rendition.text)
+        if counter.count(labelled.text) <= max(target_tokens, 0) or rendition.text == body:
+            return labelled
+        return self.compress_as(kind, text, query=query, target_tokens=target_tokens, counter=counter)
+
+    def compress_as(
+        self, kind: ContentKind, text: str, *, query: str, target_tokens: int, counter: TokenCounter
+    ) -> Rendition:
+        """A rendition by the compressor of a kind that the caller knows."""
+        compressor = self._by_kind()[kind]
+        rendition = compressor.compress(text, query=query, target_tokens=target_tokens, counter=counter)
+        return replace(rendition, kind=kind)
+
+    def _by_kind(self) -> Mapping[ContentKind, Compressor]:
+        ranker, head_tail = self.ranker, self.head_tail
+        by_relevance: Compressor = head_tail
+        if not isinstance(ranker, NoRanker):
+            by_relevance = Extractive(ranker, head_tail)
+        as_json = JsonContent(ranker, head_tail)
+        return {
+            "text": by_relevance,
+            "html": by_relevance,
+            "json": as_json,
+            "json_lines": JsonLines(ranker, head_tail),
+            "code": Code(ranker, head_tail),
+            "log": Log(ranker, head_tail),
+            "table": Table(ranker, head_tail),
+            "tool_docs": ToolCatalog(as_json),
+        }

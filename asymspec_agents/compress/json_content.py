@@ -1,0 +1,129 @@
+"""JSON and JSON lines made shorter and still valid: every place where something was left out says so.
+
+Whole values are kept where they fit. Where not, the room is shared out among a container's entries, small
+ones first; strings lose their middle, arrays and big objects keep the entries that match the query, the first
+and the last. Nothing that stays is rewritten: keys, order and number literals are those of the original.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..tokens import TokenCounter
+from .base import ContentKind, Rendition
+from .headtail import HeadTail
+from .json_shrink import MIN_ROOM, Shrinker, marker_key
+from .json_tree import JsonObject, JsonValue, Literal, parse, quote, sizes, write
+from .marker import left_out, short_reference
+from .ranking import Ranker, default_ranker
+from .terms import query_terms
+
+__all__ = ["JsonContent", "JsonLines"]
+
+_NUM_ATTEMPTS = 7
+_FULL_ENOUGH = 0.92  # of the target: no further attempt is made
+
+
+@dataclass(frozen=True, slots=True)
+class JsonContent:
+    """Shortens one JSON document; the rendition is JSON with at most the target's tokens.
+
+    A marker with size and reference is the last entry of the outermost container. Where not even that fits,
+    the rendition is the marker as a JSON string. Text that is not JSON, or is nested over 100 deep, gets the
+    head/tail rendition.
+    """
+
+    ranker: Ranker = field(default_factory=default_ranker)
+    fallback: HeadTail = field(default_factory=HeadTail)
+
+    @property
+    def configuration(self) -> str:
+        return f"json/1(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
+
+    def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
+        """A rendition of at most `target_tokens`; white space between values alone is dropped unmarked."""
+        if counter.count(text) <= target_tokens:
+            return Rendition(text, "json", "json")
+        try:
+            value = parse(text)
+        except ValueError:
+            return self.fallback.compress(text, query=query, target_tokens=target_tokens, counter=counter)
+        shortened = _shorten(text, value, write, target_tokens, counter, self.ranker, query)
+        return Rendition(shortened, "json", "json")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLines:
+    """Shortens JSON lines; each line of the rendition is JSON, markers are lines that are strings."""
+
+    ranker: Ranker = field(default_factory=default_ranker)
+    fallback: HeadTail = field(default_factory=HeadTail)
+
+    @property
+    def configuration(self) -> str:
+        return f"json_lines/1(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
+
+    def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
+        """A rendition of at most `target_tokens`, or the marker alone where the target is smaller."""
+        kind: ContentKind = "json_lines"
+        if counter.count(text) <= target_tokens:
+            return Rendition(text, "json_lines", kind)
+        try:
+            rows: JsonValue = [parse(line) for line in text.split("\n") if line.strip()]
+        except ValueError:
+            return self.fallback.compress(text, query=query, target_tokens=target_tokens, counter=counter)
+        shortened = _shorten(text, rows, _write_lines, target_tokens, counter, self.ranker, query)
+        return Rendition(shortened, "json_lines", kind)
+
+
+def _write_lines(rows: JsonValue) -> str:
+    return "\n".join(map(write, rows)) if isinstance(rows, list) else write(rows)
+
+
+def _shorten(
+    text: str,
+    value: JsonValue,
+    writer: Callable[[JsonValue], str],
+    target_tokens: int,
+    counter: TokenCounter,
+    ranker: Ranker,
+    query: str,
+) -> str:
+    compact = writer(value)
+    compact_tokens = counter.count(compact)
+    if compact_tokens <= target_tokens:
+        return compact
+    reference = short_reference(text)
+    smallest = quote(left_out(len(text), reference))
+    marker_tokens = counter.count(smallest) + 6
+    shrinker = Shrinker(sizes(value), ranker, query_terms(query))
+    per_token = len(compact) / compact_tokens
+    best, room = "", int((target_tokens - marker_tokens) * per_token)
+    too_much = len(compact)
+    for _ in range(_NUM_ATTEMPTS):
+        if room < MIN_ROOM or room >= too_much:
+            break
+        shrunk = shrinker.shrink(value, room)
+        marker = left_out(max(len(compact) - len(writer(shrunk)), 1), reference)
+        attempt = writer(_with_marker(shrunk, marker))
+        num_tokens = counter.count(attempt)
+        if num_tokens > target_tokens:
+            too_much = room
+            room = int(room * min(0.95, 0.97 * target_tokens / num_tokens))
+            continue
+        best = max(best, attempt, key=len)
+        if num_tokens >= _FULL_ENOUGH * target_tokens:
+            break
+        room = min(int(room * min(0.97 * target_tokens / num_tokens, 2.0)) + 1, (room + too_much) // 2)
+    if best:
+        return best
+    return smallest if counter.count(smallest) < compact_tokens else min(compact, text, key=counter.count)
+
+
+def _with_marker(value: JsonValue, marker: str) -> JsonValue:
+    if isinstance(value, JsonObject):
+        return JsonObject([*value.pairs, (marker_key(value.pairs), marker)])
+    if isinstance(value, list):
+        return [*value, marker]
+    return f"{value} {marker}" if isinstance(value, str) and not isinstance(value, Literal) else marker

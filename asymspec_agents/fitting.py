@@ -1,0 +1,155 @@
+"""Fits a view to its limit: the fold by estimate, checked by an exact count of the prompt near the limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from .errors import ContextOverflowError
+from .fold import CompressedFold, FullFold
+from .messages import Message, ToolSpec
+from .prompt_size import PROMPT_TOKENS, message_overhead_tokens, tools_tokens
+from .protocol import Edit, apply_edits
+from .renditions import Original, Renditions
+from .replay import Fold
+from .turns import History, read_history
+from .views import ViewPolicy
+
+__all__ = ["Conversation", "Fitted", "Fitter", "PromptCounter"]
+
+PromptCounter = Callable[[Sequence[Message], Sequence[ToolSpec]], int]
+
+MAX_EXACT_COUNTS = 4
+EXACT_FROM = 0.5  # share of a limit from which a view is counted exactly: estimates can be far off
+# Shares of a limit a view is folded for, by how far the estimate falls short of an exact count. Few and far
+# between, so that the calls of a conversation take the same one and their views keep a common prefix.
+BUDGET_SHARES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
+
+_ADVICE = {
+    "compressed": "system prompt, newest user message, tool calls and tools are not shortened",
+    "full": 'on_drafter_overflow="truncate" cuts tool outputs; the rest of a prompt is not shortened',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A call's messages and tools with all that both folds need to know of them."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...]
+    history: History
+    originals: tuple[Original, ...]
+    overhead: tuple[int, ...]
+
+    def shown(self, fold: Fold) -> tuple[Message, ...]:
+        """The messages as the fold shows them."""
+        return apply_edits(
+            self.messages,
+            [
+                Edit(message=part.message, part=part.part, text=shown.text)
+                for part, shown in zip(self.history.parts, fold.shown, strict=True)
+                if shown.compressor is not None
+            ],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A view within its limit, and the tokens of its whole prompt."""
+
+    fold: Fold
+    num_tokens: int
+    is_exact: bool
+
+
+class Fitter:
+    """Reads conversations and fits their views; raises ContextOverflowError where a limit cannot be met."""
+
+    def __init__(
+        self, policy: ViewPolicy, renditions: Renditions, prompt_counter: PromptCounter | None
+    ) -> None:
+        self._policy = policy
+        self._renditions = renditions
+        self._prompt_counter = prompt_counter
+
+    def read(self, messages: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Conversation:
+        policy = self._policy
+        history = read_history(messages, policy.observation_markers, policy.call_markers)
+        return Conversation(
+            messages,
+            tools,
+            history,
+            tuple(self._renditions.original(part.text) for part in history.parts),
+            tuple(message_overhead_tokens(message, self._renditions.count) for message in messages),
+        )
+
+    def fit(self, view: Literal["full", "compressed"], conversation: Conversation) -> Fitted:
+        """The view within its limit, checked by an exact count where the estimate comes near it."""
+        policy, tools = self._policy, conversation.tools
+        folding = CompressedFold if view == "compressed" else FullFold
+        limit = policy.max_verifier_tokens if view == "compressed" else policy.max_drafter_tokens
+        may_cut = view == "compressed" or policy.on_drafter_overflow == "truncate"
+        fixed_tokens = PROMPT_TOKENS + tools_tokens(tools, self._renditions.count)
+
+        def fitted(share: float) -> Fitted:
+            fold = folding(
+                conversation.history,
+                conversation.originals,
+                self._renditions,
+                policy,
+                overhead=conversation.overhead,
+                num_tokens=fixed_tokens,
+            ).run(limit * share if limit is not None and may_cut else None)
+            return Fitted(fold, fold.num_tokens, is_exact=False)
+
+        current = fitted(1.0)
+        if limit is not None and current.num_tokens > limit * EXACT_FROM:
+            current = self._check(current, limit, fitted, conversation)
+        if limit is not None and current.num_tokens > limit:
+            raise ContextOverflowError(view, current.num_tokens, limit, _ADVICE[view])
+        return current
+
+    def _check(
+        self,
+        current: Fitted,
+        limit: int,
+        fitted: Callable[[float], Fitted],
+        conversation: Conversation,
+    ) -> Fitted:
+        """The view with its exact tokens, folded for the share of the limit that makes up for the estimate.
+
+        The share follows from how far the estimate is off, not from whether the limit is exceeded just now:
+        it changes as little as that does, and no turn goes back to a longer form in between.
+        """
+        exact = self._exact_tokens(conversation, current)
+        if exact is None:
+            return current
+        num_counts = 1
+        share = _share_within(current.num_tokens / max(exact, 1))
+        while True:
+            folded = fitted(share) if share < 1 else current
+            if folded.fold.shown != current.fold.shown:
+                exact = self._exact_tokens(conversation, folded)
+                if exact is None:
+                    return folded
+                num_counts += 1
+            current = replace(folded, num_tokens=exact, is_exact=True)
+            if exact <= limit or share == 0:
+                return current
+            is_last = num_counts == MAX_EXACT_COUNTS - 1
+            share = 0.0 if is_last else _share_within(min(share * limit / exact, share - 0.01))
+
+    def _exact_tokens(self, conversation: Conversation, fitted: Fitted) -> int | None:
+        """The whole prompt by its chat template; None without a counter, or where the template fails."""
+        if self._prompt_counter is None:
+            return None
+        try:
+            return self._prompt_counter(conversation.shown(fitted.fold), conversation.tools)
+        except Exception:  # templates refuse role orders they do not know
+            return None
+
+
+def _share_within(wanted: float) -> float:
+    """The largest share not above the one wanted; 0, all that can go goes, where there is none."""
+    return next((share for share in BUDGET_SHARES if share <= wanted), 0.0)

@@ -1,0 +1,143 @@
+"""Which form each text of a view takes: the policy applied as a fold over the message list from its start.
+
+Both folds replay every call of the model the message list shows, so that any process computes the same view
+from the same list, and a call's view begins like the view of the call before it.
+
+The compressed view. A part (one text of one message) is shown at a tier: verbatim, compressed, head and tail,
+marker, ellipsis. It only ever moves on.
+- A result or an assistant's text above `first_sight_tokens` is compressed from the start, every other one
+  when its turn leaves the last `keep_last` turns.
+- A user's text above `first_sight_tokens` is compressed once a newer user message stands below it, or from
+  the start where the same message also has a shorter text, which then says what it is for. Shorter user texts
+  stay.
+- Above the budget's high water whole old turns move to head and tail, oldest first, then to markers, until
+  the view is below the low water; then old user messages, the first (the task) excepted. Where that is not
+  enough for the budget itself: the verbatim window, the task, and at last an ellipsis for whatever is longer.
+- System prompt, newest user message, tool calls and everything that is no text never move.
+
+The full view is cut only above its own limit: results oldest first, by as much as needed to get below the low
+water, middle out; then the other texts; then markers and ellipses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from .replay import Fold, Replay, Tier
+
+__all__ = ["CompressedFold", "FullFold"]
+
+
+class CompressedFold(Replay):
+    """The fold that makes the compressed view."""
+
+    _num_old_turns = 0
+    _num_old_users = 0
+
+    def run(self, budget: float | None) -> Fold:
+        """The forms for the call at hand; if even the shortest exceed the budget, `num_tokens` tells."""
+        # How many of the oldest turns and user messages have reached each tier. The first user message, the
+        # task, is moved apart from the others.
+        self._moved_turns = dict.fromkeys(Tier, 0)
+        self._moved_users = dict.fromkeys(Tier, 1)
+        first_new = 0
+        for end, num_turns in self.calls():
+            self._compress_new(first_new)
+            self._compress_old(end, num_turns)
+            if budget is not None and self.num_tokens > budget * self.policy.high_water:
+                self._squeeze(num_turns, budget)
+            first_new = len(self.shown)
+        return self.result()
+
+    def _compress_new(self, first_new: int) -> None:
+        """First sight: long results and answers, and long user texts that come with a shorter one."""
+        limit = self.policy.first_sight_tokens
+        for index in range(first_new, len(self.shown)):
+            part = self.history.parts[index]
+            if self.shown[index].tokens <= limit:
+                continue
+            is_attachment = part.kind == "user" and any(
+                self.history.parts[other].text.strip() and self.shown[other].tokens <= limit
+                for other in self.users[part.message]
+            )
+            if is_attachment or part.kind in ("result", "assistant"):
+                self.move(index, Tier.COMPRESSED)
+
+    def _compress_old(self, end: int, num_turns: int) -> None:
+        """Turns that left the verbatim window, user messages that are no longer the newest."""
+        num_old_turns = max(self._num_old_turns, num_turns - self.policy.keep_last)
+        for turn in range(self._num_old_turns, num_old_turns):
+            self._move_all(self.turns[turn], Tier.COMPRESSED)
+        self._num_old_turns = num_old_turns
+        users = self.history.user_messages
+        while self._num_old_users + 1 < len(users) and users[self._num_old_users + 1] < end:
+            self._move_all(self.users[users[self._num_old_users]], Tier.COMPRESSED)
+            self._num_old_users += 1
+
+    def _squeeze(self, num_turns: int, budget: float) -> None:
+        low = budget * self.policy.low_water
+        for tier in (Tier.HEAD_AND_TAIL, Tier.MARKER):
+            self._move_turns(self._num_old_turns, tier, low)
+        for tier in (Tier.HEAD_AND_TAIL, Tier.MARKER):
+            self._move_users(tier, low)
+        # The verbatim window, the task, and the last tier give way to the budget itself only.
+        window = [self.turns[turn] for turn in range(self._num_old_turns, num_turns)]
+        task = [self.users[self.history.user_messages[0]]] if self._num_old_users else []
+        for groups in (window, task):
+            for tier in (Tier.COMPRESSED, Tier.HEAD_AND_TAIL, Tier.MARKER):
+                for group in groups:
+                    if self.num_tokens <= budget:
+                        return
+                    self._move_all(group, tier)
+        self._move_turns(num_turns, Tier.ELLIPSIS, budget)
+        self._move_users(Tier.ELLIPSIS, budget)
+        if self.num_tokens > budget:
+            for group in task:
+                self._move_all(group, Tier.ELLIPSIS)
+
+    def _move_turns(self, end: int, tier: Tier, target: float) -> None:
+        while self._moved_turns[tier] < end and self.num_tokens > target:
+            self._move_all(self.turns[self._moved_turns[tier]], tier)
+            self._moved_turns[tier] += 1
+
+    def _move_users(self, tier: Tier, target: float) -> None:
+        while self._moved_users[tier] < self._num_old_users and self.num_tokens > target:
+            self._move_all(self.users[self.history.user_messages[self._moved_users[tier]]], tier)
+            self._moved_users[tier] += 1
+
+    def _move_all(self, group: Iterable[int], tier: Tier) -> None:
+        for index in group:
+            self.move(index, tier)
+
+
+class FullFold(Replay):
+    """The fold that makes the full view."""
+
+    def run(self, budget: float | None) -> Fold:
+        """The forms for the call at hand; if even the shortest exceed the budget, `num_tokens` tells."""
+        for end, _ in self.calls():
+            if budget is not None and self.num_tokens > budget:
+                self._cut(end, budget)
+        return self.result()
+
+    def _cut(self, end: int, budget: float) -> None:
+        newest_user = max((user for user in self.history.user_messages if user < end), default=None)
+        results: list[int] = []
+        others: list[int] = []
+        for index in range(len(self.shown)):
+            part = self.history.parts[index]
+            if part.kind == "result":
+                results.append(index)
+            elif part.kind == "assistant" or (part.kind == "user" and part.message != newest_user):
+                others.append(index)
+        for group, target in ((results, budget * self.policy.low_water), (others, budget)):
+            for index in group:
+                excess = math.ceil(self.num_tokens - target)
+                if excess > 0 and self.tiers[index] <= Tier.HEAD_AND_TAIL:
+                    self.cut(index, max(self.policy.headtail_tokens, self.shown[index].tokens - excess))
+        for tier in (Tier.MARKER, Tier.ELLIPSIS):
+            for index in (*results, *others):
+                if self.num_tokens <= budget:
+                    return
+                self.move(index, tier)

@@ -1,0 +1,140 @@
+"""Shorter forms of single texts, each made once: a compressor's rendition, head and tail, a marker.
+
+A rendition depends on its content, the query, the target and this object's configuration only, and is cached
+under them. What took its place when a compressor failed is marked `degraded` and cached alike, so a view that
+was sent once stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+
+from .compress.base import Compressor
+from .compress.guarded import GuardedCompressor
+from .compress.headtail import HeadTail
+from .compress.marker import left_out
+from .recording import Recorder
+from .store import ContentStore, content_hash, short_reference
+from .tokens import CachedCounter, TokenCounter
+
+__all__ = ["Original", "Renditions", "Shown"]
+
+ELLIPSIS = "…"  # one token in common vocabularies
+MAX_CACHED_CHARS = 50_000_000
+ENTRY_CHARS = 300  # what an entry takes besides its text
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A text as a view shows it; `compressor` is None for the original, `degraded` says that it failed."""
+
+    text: str
+    tokens: int
+    compressor: str | None = None
+    degraded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Original(Shown):
+    """A text in full, with its content hash."""
+
+    digest: str = ""
+
+
+class Renditions:
+    """Makes and caches renditions; thread-safe. A failing compressor never raises out of it."""
+
+    def __init__(
+        self,
+        compressor: Compressor,
+        counter: TokenCounter,
+        store: ContentStore,
+        recorder: Recorder,
+        *,
+        min_gain: float,
+        protected: tuple[str, ...],
+        timeout_s: float | None,
+    ) -> None:
+        self._compressor = GuardedCompressor(compressor, timeout_s=timeout_s, recorder=recorder)
+        self._counter = counter
+        self._cached_counter = CachedCounter(counter)
+        self._store = store
+        self._min_gain = min_gain
+        self._protected = tuple(re.compile(pattern) for pattern in protected)
+        self._head_tail = HeadTail()
+        self._lock = threading.Lock()
+        self._made: OrderedDict[Hashable, Shown] = OrderedDict()  # least recently used first
+        self._num_chars = 0
+
+    def count(self, text: str) -> int:
+        """Tokens of a text, counted once per content."""
+        return self._cached_counter.count(text)
+
+    def original(self, text: str) -> Original:
+        """The text with what the other methods need to know of it."""
+        return Original(text, self.count(text), digest=content_hash(text))
+
+    def compressed(self, original: Original, query: str, target_tokens: int) -> Shown:
+        """The compressor's rendition; the original where it saves too little or cuts a protected span."""
+        key = (original.digest, content_hash(query), target_tokens)
+        return self._cached(key, original, lambda: self._compress(original, query, target_tokens))
+
+    def head_and_tail(self, original: Original, target_tokens: int) -> Shown:
+        """Beginning and end of the text, of at most about the target."""
+        key = (original.digest, target_tokens)
+        return self._cached(key, original, lambda: self._cut(original.text, target_tokens))
+
+    def marker(self, original: Original) -> Shown:
+        """Size and reference in place of the text."""
+        return self._cached(original.digest, original, lambda: self._mark(original.text))
+
+    def ellipsis(self) -> Shown:
+        """The shortest sign that something stood here."""
+        return Shown(ELLIPSIS, self.count(ELLIPSIS), "ellipsis")
+
+    def _cached(self, key: Hashable, original: Original, make: Callable[[], Shown]) -> Shown:
+        with self._lock:
+            found = self._made.get(key)
+            if found is not None:
+                self._made.move_to_end(key)
+        if found is None:
+            made = make()
+            with self._lock:
+                found = self._made.setdefault(key, made)  # the first of two concurrent makers wins
+                if found is made:
+                    self._num_chars += len(made.text) + ENTRY_CHARS
+                while self._num_chars > MAX_CACHED_CHARS:
+                    _, dropped = self._made.popitem(last=False)
+                    self._num_chars -= len(dropped.text) + ENTRY_CHARS
+            if found.compressor is not None:
+                self._store.put(original.text)
+        if found.compressor is None:
+            return replace(original, degraded=True) if found.degraded else original
+        return found
+
+    def _compress(self, original: Original, query: str, target_tokens: int) -> Shown:
+        made = self._compressor.compress(
+            original.text, query=query, target_tokens=target_tokens, counter=self._counter
+        )
+        num_tokens = self.count(made.text)
+        is_worth_it = num_tokens <= original.tokens * (1 - self._min_gain)
+        if not is_worth_it or self._cuts_protected(original.text, made.text):
+            return Shown("", 0, degraded=made.degraded)  # the original stays; the cache holds no copy of it
+        return Shown(made.text, num_tokens, made.compressor, made.degraded)
+
+    def _cuts_protected(self, text: str, rendition: str) -> bool:
+        return any(
+            match.group() not in rendition for pattern in self._protected for match in pattern.finditer(text)
+        )
+
+    def _cut(self, text: str, target_tokens: int) -> Shown:
+        made = self._head_tail.compress(text, query="", target_tokens=target_tokens, counter=self._counter)
+        return Shown(made.text, self.count(made.text), made.compressor)
+
+    def _mark(self, text: str) -> Shown:
+        marker = left_out(len(text), short_reference(text))
+        return Shown(marker, self.count(marker), "marker")

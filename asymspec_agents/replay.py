@@ -1,0 +1,126 @@
+"""The state of a fold over a conversation: every text's tier and form, moved on and never back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from .renditions import Original, Renditions, Shown
+from .turns import History
+from .views import ViewPolicy
+
+__all__ = ["Fold", "Replay", "Tier"]
+
+
+class Tier(IntEnum):
+    """How much of a text a view shows, from all to nothing."""
+
+    VERBATIM = 0
+    COMPRESSED = 1
+    HEAD_AND_TAIL = 2
+    MARKER = 3
+    ELLIPSIS = 4
+
+
+_TIERS = tuple(Tier)
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """How each text part is shown, in the parts' order, and the tokens of the whole prompt by estimate."""
+
+    shown: tuple[Shown, ...]
+    tiers: tuple[Tier, ...]
+    num_tokens: int
+
+
+class Replay:
+    """What both folds share: the tier and form of every part met so far, and the prompt's tokens by estimate.
+
+    `originals` are the history's parts in order. `overhead`: tokens of each message besides its texts.
+    `num_tokens` starts as the tokens of all that is no message.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        originals: Sequence[Original],
+        renditions: Renditions,
+        policy: ViewPolicy,
+        *,
+        overhead: Sequence[int],
+        num_tokens: int,
+    ) -> None:
+        self.history = history
+        self.originals = originals
+        self.renditions = renditions
+        self.policy = policy
+        self.overhead = overhead
+        self.num_tokens = num_tokens
+        self.shown: list[Shown] = []
+        self.tiers: list[Tier] = []
+        self.turns: list[list[int]] = [[] for _ in range(history.num_turns)]
+        self.users: dict[int, list[int]] = {message: [] for message in history.user_messages}
+
+    def calls(self) -> Iterator[tuple[int, int]]:
+        """Takes in the messages call by call, verbatim; yields the numbers of messages and turns so far."""
+        met = 0
+        for end, num_turns in self.history.calls:
+            self.num_tokens += sum(self.overhead[met:end])
+            self._admit(end)
+            yield end, num_turns
+            met = end
+
+    def move(self, index: int, tier: Tier) -> None:
+        """Moves one part on, through every tier up to the given one."""
+        for step in _TIERS[self.tiers[index] + 1 : tier + 1]:
+            self._show(index, self._form(index, step))
+        self.tiers[index] = max(self.tiers[index], tier)
+
+    def cut(self, index: int, target_tokens: int) -> None:
+        """Shortens one part to about the target, middle out."""
+        self.tiers[index] = Tier.HEAD_AND_TAIL
+        self._show(index, self.renditions.head_and_tail(self.originals[index], target_tokens))
+
+    def result(self) -> Fold:
+        """The forms reached."""
+        return Fold(tuple(self.shown), tuple(self.tiers), self.num_tokens)
+
+    def _admit(self, end: int) -> None:
+        parts = self.history.parts
+        while len(self.shown) < len(parts) and parts[len(self.shown)].message < end:
+            index = len(self.shown)
+            part, original = parts[index], self.originals[index]
+            self.shown.append(original)
+            self.tiers.append(Tier.VERBATIM)
+            self.num_tokens += original.tokens
+            if part.kind == "user":
+                self.users[part.message].append(index)
+            elif part.turn is not None and part.kind != "call":
+                self.turns[part.turn].append(index)
+
+    def _show(self, index: int, form: Shown) -> None:
+        """Shows the form if it is shorter; that a compressor failed is kept on record either way."""
+        shown = self.shown[index]
+        if form.tokens < shown.tokens:
+            self.num_tokens -= shown.tokens - form.tokens
+            self.shown[index] = replace(form, degraded=True) if shown.degraded else form
+        elif form.degraded:
+            self.shown[index] = replace(shown, degraded=True)
+
+    def _form(self, index: int, tier: Tier) -> Shown:
+        original = self.originals[index]
+        if tier is Tier.COMPRESSED:
+            return self._compressed(index)
+        if tier is Tier.HEAD_AND_TAIL:
+            return self.renditions.head_and_tail(original, self.policy.headtail_tokens)
+        return self.renditions.marker(original) if tier is Tier.MARKER else self.renditions.ellipsis()
+
+    def _compressed(self, index: int) -> Shown:
+        policy, part, original = self.policy, self.history.parts[index], self.originals[index]
+        smallest = policy.first_sight_tokens + 1 if part.kind == "user" else policy.min_part_tokens
+        if original.tokens < smallest:
+            return self.shown[index]
+        target = max(1, min(policy.max_rendition_tokens, int(original.tokens * policy.ratio)))
+        return self.renditions.compressed(original, part.query, target)

@@ -1,0 +1,166 @@
+"""ContextRouter: takes an LLM call's messages and tools, gives both of its views.
+
+The router keeps no state of a conversation: a view is a pure function of the list at hand, the policy and the
+compressor (renditions marked degraded aside). What it caches are counts and renditions by content.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from .compress.auto import AutoCompressor
+from .compress.base import Compressor
+from .fitting import Conversation, Fitter, PromptCounter
+from .messages import Message, ToolSpec, parse_messages, parse_tools
+from .protocol import Edit
+from .recording import NULL_RECORDER, Recorder
+from .renditions import Renditions
+from .replay import Fold, Tier
+from .routed import PartChange, RoutedContext, RoutingReport
+from .store import ContentStore, MemoryStore
+from .tokens import EstimateCounter, TokenCounter
+from .tool_view import ToolDoc, shorten_docs, signature_tools
+from .turns import History
+from .views import ViewPolicy
+
+__all__ = ["ContextRouter", "PartChange", "RoutedContext", "RoutingReport", "ToolDoc"]
+
+
+class ContextRouter:
+    """Routes LLM calls; one object serves any number of conversations and threads.
+
+    `counter` estimates when none is given. `prompt_counter` counts a whole prompt with its chat template; it
+    is called only where a view may be near its limit, a few times a call at most, and where it fails the
+    estimate stands. `store` keeps the originals of what was left out, in memory when none is given.
+    """
+
+    def __init__(
+        self,
+        policy: ViewPolicy | None = None,
+        *,
+        counter: TokenCounter | None = None,
+        compressor: Compressor | None = None,
+        store: ContentStore | None = None,
+        prompt_counter: PromptCounter | None = None,
+        recorder: Recorder = NULL_RECORDER,
+    ) -> None:
+        self.policy = policy if policy is not None else ViewPolicy()
+        self.store = store if store is not None else MemoryStore()
+        self._recorder = recorder
+        self._renditions = Renditions(
+            compressor if compressor is not None else AutoCompressor(),
+            counter if counter is not None else EstimateCounter(),
+            self.store,
+            recorder,
+            min_gain=self.policy.min_gain,
+            protected=self.policy.protected,
+            timeout_s=self.policy.compress_timeout_s,
+        )
+        self._fitter = Fitter(self.policy, self._renditions, prompt_counter)
+
+    def route(
+        self,
+        messages: Sequence[Message | Mapping[str, Any]],
+        tools: Sequence[ToolSpec | Mapping[str, Any]] | None = None,
+        *,
+        tool_docs: Sequence[ToolDoc] = (),
+    ) -> RoutedContext:
+        """Both views of the call; `tool_docs` are the docs a framework wrote into the system prompt.
+
+        Raises MessageError for malformed messages or tools, ContextOverflowError where a limit cannot be met;
+        nothing else.
+        """
+        policy, count = self.policy, self._renditions.count
+        given, full_tools = parse_messages(messages), parse_tools(tools)
+        docs = shorten_docs(given, tool_docs, count, policy.min_gain)
+        short_tools = (
+            signature_tools(full_tools, count, policy.min_gain) if policy.tool_signatures else full_tools
+        )
+        original = self._fitter.read(given, full_tools)
+        shortened = (
+            self._fitter.read(docs.messages, short_tools)
+            if docs.num_shortened
+            else replace(original, tools=short_tools)
+        )
+        full = self._fitter.fit("full", original)
+        compressed = self._fitter.fit("compressed", shortened)
+        history = shortened.history
+        edits = tuple(
+            Edit(message=part.message, part=part.part, text=short.text)
+            for part, long, short in zip(history.parts, full.fold.shown, compressed.fold.shown, strict=True)
+            if short.text != long.text
+        )
+        report = RoutingReport(
+            num_messages=len(given),
+            num_turns=history.num_turns,
+            num_edits=len(edits),
+            num_compressed_parts=sum(shown.compressor is not None for shown in compressed.fold.shown),
+            num_degraded=sum(shown.degraded for shown in compressed.fold.shown),
+            full_tokens=full.num_tokens,
+            compressed_tokens=compressed.num_tokens,
+            is_exact=compressed.is_exact,
+            turn_tiers=_turn_tiers(history, compressed.fold),
+            changes=_changes(shortened, compressed.fold),
+            drafter_cuts=_changes(original, full.fold),
+            num_shortened_tools=sum(
+                before is not after for before, after in zip(full_tools, short_tools, strict=True)
+            ),
+            num_shortened_docs=docs.num_shortened,
+        )
+        self._record(report)
+        return RoutedContext(original.shown(full.fold), edits, full_tools, short_tools, report)
+
+    async def aroute(
+        self,
+        messages: Sequence[Message | Mapping[str, Any]],
+        tools: Sequence[ToolSpec | Mapping[str, Any]] | None = None,
+        *,
+        tool_docs: Sequence[ToolDoc] = (),
+    ) -> RoutedContext:
+        """The same as `route`, computed in a thread so that compression never blocks the event loop."""
+        return await asyncio.to_thread(self.route, messages, tools, tool_docs=tool_docs)
+
+    def _record(self, report: RoutingReport) -> None:
+        self._recorder.record(
+            "view",
+            num_messages=report.num_messages,
+            num_turns=report.num_turns,
+            num_edits=report.num_edits,
+            num_compressed_parts=report.num_compressed_parts,
+            num_degraded=report.num_degraded,
+            full_tokens=report.full_tokens,
+            compressed_tokens=report.compressed_tokens,
+            is_exact=report.is_exact,
+            num_drafter_cuts=len(report.drafter_cuts),
+            num_shortened_tools=report.num_shortened_tools,
+            num_shortened_docs=report.num_shortened_docs,
+        )
+
+
+def _turn_tiers(history: History, fold: Fold) -> tuple[Tier, ...]:
+    tiers = [Tier.VERBATIM] * history.num_turns
+    for part, tier in zip(history.parts, fold.tiers, strict=True):
+        if part.turn is not None:
+            tiers[part.turn] = max(tiers[part.turn], tier)
+    return tuple(tiers)
+
+
+def _changes(conversation: Conversation, fold: Fold) -> tuple[PartChange, ...]:
+    return tuple(
+        PartChange(
+            part.message,
+            part.part,
+            tier,
+            original.tokens,
+            shown.tokens,
+            shown.compressor,
+            shown.degraded,
+        )
+        for part, original, tier, shown in zip(
+            conversation.history.parts, conversation.originals, fold.tiers, fold.shown, strict=True
+        )
+        if shown.compressor is not None
+    )

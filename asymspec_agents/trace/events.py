@@ -1,0 +1,189 @@
+"""The events of a trace: one typed record per decision, and their form on a line of JSON.
+
+A request leaves `view` (the router's), `request`, one `block` per speculation block, and `response` or
+`error`; `compress` reports a compressor that failed and what took its place.
+
+Invariants:
+- Fields an event type does not know are kept; so are events of unknown kinds, as `OtherEvent`.
+- `parse_event(json.loads(dump_event(event))) == event` for every event without NaN in a typed field.
+- `dump_event` is valid JSON for every event: lone surrogates are escaped, numbers JSON lacks are written as
+  the strings "NaN", "Infinity" and "-Infinity" (which typed number fields read back as numbers).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+from ..messages import Text
+from .plain import plain_json
+
+__all__ = [
+    "KINDS",
+    "BlockEvent",
+    "CompressEvent",
+    "ErrorEvent",
+    "Event",
+    "OtherEvent",
+    "RequestEvent",
+    "ResponseEvent",
+    "RoleTokens",
+    "ViewEvent",
+    "dump_event",
+    "parse_event",
+]
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain(cls, data: Any) -> Any:
+        return plain_json(data) if isinstance(data, Mapping) else data
+
+
+class RoleTokens(_Record):
+    """A number of tokens for each reader of a prompt: the verifier, and the drafter's two passes."""
+
+    verifier: Count = 0
+    base: Count = 0
+    drafter: Count = 0
+
+    def __add__(self, other: RoleTokens) -> RoleTokens:
+        return RoleTokens.model_construct(  # sums of valid counts need no validation
+            verifier=self.verifier + other.verifier,
+            base=self.base + other.base,
+            drafter=self.drafter + other.drafter,
+        )
+
+
+class Event(_Record):
+    """What all events have: their kind, when (seconds since the epoch), and the request they belong to."""
+
+    event: Text
+    timestamp_s: float
+    request_id: Text | None = None
+
+
+class ViewEvent(Event):
+    """The router built both views; token counts are the router's own."""
+
+    event: Literal["view"] = "view"
+    num_messages: Count = 0
+    num_edits: Count = 0
+    num_compressed_parts: Count = 0
+    num_degraded: Count = 0
+    full_tokens: Count = 0
+    compressed_tokens: Count = 0
+
+
+class RequestEvent(Event):
+    """Decoding begins: what was asked, what runs, and each prompt's length and reuse.
+
+    `cached_tokens` are the prompt tokens an earlier call left in the cache; `fallback` says why `mode` is
+    not the mode asked for.
+    """
+
+    event: Literal["request"] = "request"
+    arm: Text | None = None
+    mode: Text | None = None
+    gate: Text | None = None
+    delta: Text | None = None
+    beta: float | None = None
+    gamma: float | None = None
+    num_draft_tokens: Count | None = None
+    bonus: Text | None = None
+    prompt_tokens: RoleTokens = RoleTokens()
+    cached_tokens: RoleTokens = RoleTokens()
+    fallback: Text | None = None
+
+
+class BlockEvent(Event):
+    """One block: proposals, their fate, and JSD(a‖b) in nats of each position the gate judged.
+
+    `num_drafted` counts every proposal, those behind a refusal too; accepted + fused + bonus is what the
+    block emitted before trimming. `token_ids`, `text` and `origins` stand only where contents are captured.
+    """
+
+    event: Literal["block"] = "block"
+    index: Count
+    num_drafted: Count
+    num_accepted: Count
+    num_fused: Count = 0
+    num_bonus: Count = 0
+    divergence: tuple[float, ...] = ()
+    elapsed_s: float = 0.0
+    token_ids: tuple[int, ...] | None = None
+    text: Text | None = None
+    origins: tuple[Text, ...] | None = None
+
+
+class ResponseEvent(Event):
+    """A request is answered: tokens after trimming, time, and every position each model computed.
+
+    `forwarded_tokens` includes the prefill; a position computed twice counts twice.
+    """
+
+    event: Literal["response"] = "response"
+    finish_reason: Text | None = None
+    num_tokens: Count = 0
+    elapsed_s: float = 0.0
+    time_to_first_token_s: float | None = None
+    forwarded_tokens: RoleTokens = RoleTokens()
+
+
+class CompressEvent(Event):
+    """A compressor failed or was too slow; `fallback` names the rendition that took its place."""
+
+    event: Literal["compress"] = "compress"
+    compressor: Text | None = None
+    reason: Text | None = None
+    fallback: Text | None = None
+    elapsed_s: float = 0.0
+
+
+class ErrorEvent(Event):
+    """A request ended without an answer; `forwarded_tokens` is the work done for it until then."""
+
+    event: Literal["error"] = "error"
+    error_type: Text | None = None
+    message: Text | None = None
+    forwarded_tokens: RoleTokens = RoleTokens()
+
+
+class OtherEvent(Event):
+    """An event of an unknown kind, or of a known one with fields of the wrong type, kept as it came."""
+
+
+KINDS = frozenset({"view", "request", "block", "response", "compress", "error"})
+"""The kinds of event that have a type of their own."""
+
+_KNOWN: TypeAdapter[Event] = TypeAdapter(
+    Annotated[
+        ViewEvent | RequestEvent | BlockEvent | ResponseEvent | CompressEvent | ErrorEvent,
+        Field(discriminator="event"),
+    ]
+)
+
+
+def parse_event(data: Mapping[str, Any]) -> Event:
+    """The typed event, or an OtherEvent where the data fit no known type.
+
+    Raises pydantic.ValidationError where even `event` or `timestamp_s` is missing or malformed.
+    """
+    try:
+        return _KNOWN.validate_python(data)
+    except ValidationError:
+        return OtherEvent.model_validate(data)
+
+
+def dump_event(event: Event) -> str:
+    """The event as one line of JSON, without the newline; fields that were not given are left out."""
+    data = {**event.model_dump(exclude_unset=True), "event": event.event}
+    return json.dumps(plain_json(data), allow_nan=False, separators=(",", ":"))

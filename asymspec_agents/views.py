@@ -1,0 +1,83 @@
+"""The view policy: what stays verbatim, what is compressed, and both budgets."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from .errors import ConfigurationError
+
+__all__ = ["ViewPolicy"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewPolicy:
+    """What stays verbatim, what is compressed, and both budgets; raises ConfigurationError.
+
+    `keep_last`: turns kept verbatim. `first_sight_tokens`: longer texts are compressed wherever they stand.
+    `min_part_tokens`: shorter texts stay as they are, budget aside. `min_gain`: least share of tokens a
+    rendition must save. A rendition has `ratio` of its original's tokens, `max_rendition_tokens` at most;
+    head and tail have `headtail_tokens`. `high_water` and `low_water` are shares of a budget.
+    `protected`: regular expressions whose matches no compressed rendition may lose.
+    `observation_markers`: beginnings of user messages that are results. `call_markers`: beginnings of lines
+    in assistant texts that are tool calls. `compress_timeout_s`: time for one rendition, None for no limit.
+    """
+
+    keep_last: int = 2
+    first_sight_tokens: int = 1_000
+    min_part_tokens: int = 200
+    min_gain: float = 0.15
+    ratio: float = 0.3
+    max_rendition_tokens: int = 2_000
+    headtail_tokens: int = 120
+    max_verifier_tokens: int | None = None
+    max_drafter_tokens: int | None = None
+    high_water: float = 0.9
+    low_water: float = 0.7
+    on_drafter_overflow: Literal["truncate", "raise"] = "truncate"
+    protected: tuple[str, ...] = ()
+    observation_markers: tuple[str, ...] = (
+        "Observation:",
+        "Call id:",
+        "Error:\n",
+        "Now proceed and carry out this plan.",
+    )
+    call_markers: tuple[str, ...] = ("Calling tools:", "<tool_call>")
+    compress_timeout_s: float | None = 30.0
+    tool_signatures: bool = True
+
+    def __post_init__(self) -> None:
+        _check("keep_last", self.keep_last, self.keep_last >= 0, "at least 0")
+        for name in ("first_sight_tokens", "max_rendition_tokens", "headtail_tokens"):
+            _check(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
+        _check("min_part_tokens", self.min_part_tokens, self.min_part_tokens >= 0, "at least 0")
+        _check("min_gain", self.min_gain, 0 <= self.min_gain < 1, "in [0, 1)")
+        _check("ratio", self.ratio, 0 < self.ratio < 1, "in (0, 1)")
+        for name in ("max_verifier_tokens", "max_drafter_tokens"):
+            limit = getattr(self, name)
+            _check(name, limit, limit is None or limit >= 1, "None or at least 1")
+        _check("high_water", self.high_water, 0 < self.high_water <= 1, "in (0, 1]")
+        _check("low_water", self.low_water, 0 < self.low_water <= self.high_water, "in (0, high_water]")
+        _check(
+            "on_drafter_overflow",
+            self.on_drafter_overflow,
+            self.on_drafter_overflow in ("truncate", "raise"),
+            "truncate or raise",
+        )
+        timeout_s = self.compress_timeout_s
+        _check("compress_timeout_s", timeout_s, timeout_s is None or timeout_s > 0, "None or above 0")
+        for name in ("protected", "observation_markers", "call_markers"):
+            texts = getattr(self, name)
+            is_texts = isinstance(texts, tuple) and all(isinstance(text, str) and text for text in texts)
+            _check(name, texts, is_texts, "a tuple of non-empty strings")
+        for pattern in self.protected:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ConfigurationError(f"protected={pattern!r}: no regular expression ({error})") from error
+
+
+def _check(name: str, value: object, is_valid: bool, limit: str) -> None:
+    if not is_valid:
+        raise ConfigurationError(f"{name}={value!r}: must be {limit}")

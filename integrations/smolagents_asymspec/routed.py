@@ -1,0 +1,168 @@
+"""RoutedModel: any smolagents model, which reads the compressed view instead of the whole context."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from asymspec_agents.errors import ConfigurationError
+from asymspec_agents.protocol import derive_edits
+from asymspec_agents.recording import NULL_RECORDER, Recorder
+from asymspec_agents.router import ContextRouter
+from asymspec_agents.views import ViewPolicy
+
+from ._compat import ChatMessage, ChatMessageStreamDelta, Model, tool_schema
+from .convert import edit_chat_messages, to_wire
+from .inner_tools import signature_copies
+from .routing import FailOpenRouter, Router
+from .saved import loaded_model, saved_model
+
+__all__ = ["RoutedModel"]
+
+
+@dataclass(frozen=True, slots=True)
+class _InnerCall:
+    """What the inner model is given in place of the caller's messages and tools."""
+
+    messages: list[ChatMessage | Mapping[str, Any]]
+    tools: Sequence[Any] | None
+
+
+class _OfInner:
+    """An attribute that smolagents reads on every model: here the inner model's own, or a default."""
+
+    def __init__(self, default: Any) -> None:
+        self._default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else getattr(instance.inner, self._name, self._default)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        setattr(instance.inner, self._name, value)
+
+
+class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
+    """Wraps a smolagents model, or anything with its `generate`, and gives it the compressed view.
+
+    Texts are replaced, images and everything else are handed on as they are, tools as copies that show their
+    signatures only (agents run and check the real ones). Every other attribute is the inner model's, also
+    `generate_stream`: the wrapper can stream exactly if the inner model can. A failing router never ends a
+    run: the inner model gets the full context then. Raises ContextOverflowError where the router says so.
+    """
+
+    model_id: Any = _OfInner(None)
+    flatten_messages_as_text: Any = _OfInner(False)
+    tool_name_key: Any = _OfInner("name")
+    tool_arguments_key: Any = _OfInner("arguments")
+    supports_stop_parameter: Any = _OfInner(True)
+
+    def __init__(
+        self, inner: Any, router: Router | None = None, *, recorder: Recorder = NULL_RECORDER
+    ) -> None:
+        # Not Model.__init__: what it would set is the inner model's, see the properties below.
+        if not callable(getattr(inner, "generate", None)):
+            raise ConfigurationError(f"inner={type(inner).__name__} has no generate method")
+        self.inner = inner
+        self.routing = FailOpenRouter(
+            router if router is not None else ContextRouter(recorder=recorder), recorder
+        )
+
+    def generate(
+        self,
+        messages: Sequence[ChatMessage | Mapping[str, Any]],
+        stop_sequences: list[str] | None = None,
+        response_format: Mapping[str, Any] | None = None,
+        tools_to_call_from: Sequence[Any] | None = None,
+        **kwargs: Any,
+    ) -> ChatMessage:
+        """The inner model's answer to the compressed view."""
+        call = self._inner_call(messages, tools_to_call_from)
+        named = _given(stop_sequences, response_format, call.tools)
+        answer: ChatMessage = self.inner.generate(call.messages, **named, **kwargs)
+        return answer
+
+    def _generate_stream(
+        self,
+        messages: Sequence[ChatMessage | Mapping[str, Any]],
+        stop_sequences: list[str] | None = None,
+        response_format: Mapping[str, Any] | None = None,
+        tools_to_call_from: Sequence[Any] | None = None,
+        **kwargs: Any,
+    ) -> Generator[ChatMessageStreamDelta]:
+        """The inner model's answer to the compressed view, step by step."""
+        call = self._inner_call(messages, tools_to_call_from)
+        named = _given(stop_sequences, response_format, call.tools)
+        yield from self.inner.generate_stream(call.messages, **named, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        inner = self.__dict__.get("inner")
+        if inner is None or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        value = getattr(inner, name)
+        return self._generate_stream if name == "generate_stream" else value
+
+    def _inner_call(
+        self, messages: Sequence[ChatMessage | Mapping[str, Any]], tools: Sequence[Any] | None
+    ) -> _InnerCall:
+        """What the inner model is given: the one place to change for a model that takes both views."""
+        wire = to_wire(messages, None)
+        routed = self.routing.route(wire, [tool_schema(tool) for tool in tools or ()], tools or ())
+        # Against what was given, not routed.full: a router may have cut that to the drafter's limit.
+        edits = (
+            None if routed is None else self.routing.guarded(lambda: derive_edits(wire, routed.compressed))
+        )
+        if routed is None or edits is None:
+            return _InnerCall(list(messages), tools)
+        shown = tools if tools is None else signature_copies(tools, routed.compressed_tools)
+        return _InnerCall(edit_chat_messages(messages, edits), shown)
+
+    def parse_tool_calls(self, message: ChatMessage) -> ChatMessage:
+        """The message with the tool calls its text holds, as the inner model reads them."""
+        if hasattr(self.inner, "parse_tool_calls"):
+            parsed: ChatMessage = self.inner.parse_tool_calls(message)
+            return parsed
+        return super().parse_tool_calls(message)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for saving: no secrets, no context, the inner model and the policy by their values."""
+        policy = getattr(self.routing.router, "policy", None)
+        return {
+            "inner": saved_model(self.inner),
+            "policy": asdict(policy) if isinstance(policy, ViewPolicy) else None,
+        }
+
+    @classmethod
+    def from_dict(
+        cls, model_dictionary: Mapping[str, Any], *, inner: Any = None, router: Router | None = None
+    ) -> RoutedModel:
+        """The model of `to_dict`; an inner model that cannot be made again has to be given, or set later."""
+        if router is None and model_dictionary.get("policy") is not None:
+            router = ContextRouter(_policy(model_dictionary["policy"]))
+        return cls(inner if inner is not None else loaded_model(model_dictionary["inner"]), router)
+
+
+def _given(
+    stop_sequences: list[str] | None, response_format: Mapping[str, Any] | None, tools: Sequence[Any] | None
+) -> dict[str, Any]:
+    """The named arguments that were given: a model that never heard of the others need not know them."""
+    named = {
+        "stop_sequences": stop_sequences,
+        "response_format": response_format,
+        "tools_to_call_from": tools,
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _policy(saved: Mapping[str, Any]) -> ViewPolicy:
+    """A policy from saved values, where JSON has made lists of its tuples."""
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()
+    }
+    try:
+        return ViewPolicy(**values)
+    except TypeError as error:
+        raise ConfigurationError(f"policy of a saved model: {error}") from error

@@ -1,0 +1,138 @@
+"""What a saved model may hold: plain values, without secrets, prompts or live objects; and what stands in for
+a part that a saved model cannot bring back.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from asymspec_agents.backends.base import Backend, Capabilities, ChatDelta, ChatRequest
+from asymspec_agents.errors import ConfigurationError
+
+from ._compat import ChatMessage, Model, model_class
+
+__all__ = [
+    "MissingBackend",
+    "MissingModel",
+    "loaded_model",
+    "saved_backend",
+    "saved_model",
+    "without_secrets",
+]
+
+_SECRET_WORDS = frozenset(
+    {
+        "key",
+        "apikey",
+        "token",
+        "secret",
+        "password",
+        "passwd",
+        "pwd",
+        "auth",
+        "authorization",
+        "bearer",
+        "credential",
+        "credentials",
+        "cookie",
+        "cookies",
+        "headers",
+        "salt",
+        "session",
+    }
+)
+_PROMPT_KEYS = frozenset({"messages", "asymspec", "prompt", "documents", "extra_body"})
+_SECRET_TEXT = re.compile(r"\b(?:Bearer\s+\S|sk-\w|hf_\w|gh[pousr]_\w)|://[^/\s]*@", re.IGNORECASE)
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_DROP = object()
+
+
+def without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The plain JSON values whose names and texts do not look like secrets or prompts, at every depth."""
+    kept = _plain(values)
+    return kept if isinstance(kept, dict) else {}
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        return _DROP if _SECRET_TEXT.search(value) else value
+    if isinstance(value, list | tuple):
+        return [kept for kept in map(_plain, value) if kept is not _DROP]
+    if isinstance(value, Mapping):
+        items = {
+            name: _plain(item) for name, item in value.items() if isinstance(name, str) and _may_keep(name)
+        }
+        return {name: item for name, item in items.items() if item is not _DROP}
+    return _DROP
+
+
+def _may_keep(name: str) -> bool:
+    if name in ("tool_name_key", "tool_arguments_key"):
+        return True
+    words = {word.lower() for word in _WORD.findall(name)}
+    return name not in _PROMPT_KEYS and not words & _SECRET_WORDS
+
+
+def saved_backend(backend: Backend) -> dict[str, Any]:
+    """A backend by its names: class, verifier, drafter."""
+    name = backend.saved["class"] if isinstance(backend, MissingBackend) else type(backend).__name__
+    capabilities = backend.capabilities
+    return {"class": name, "verifier": capabilities.verifier, "drafter": capabilities.drafter}
+
+
+class MissingBackend(Backend):
+    """Stands where a saved model's backend was, until a real one is given; answering raises."""
+
+    def __init__(self, saved: Mapping[str, Any]) -> None:
+        self.saved = {"class": "Backend", "verifier": "unknown", "drafter": None, **saved}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(verifier=self.saved["verifier"], drafter=self.saved["drafter"])
+
+    def stream(self, request: ChatRequest, *, abort: threading.Event | None = None) -> Iterator[ChatDelta]:
+        raise ConfigurationError(
+            f"backend={self.saved['class']} of a saved model is not connected; set model.backend, or load "
+            "with model=AsymSpecModel(backend)"
+        )
+
+
+class MissingModel(Model):  # type: ignore[misc]  # smolagents has no types
+    """Stands where a saved inner model was that cannot be made again here; answering raises."""
+
+    def __init__(self, class_name: str, model_id: str | None, reason: str) -> None:
+        super().__init__(model_id=model_id)
+        self.class_name = class_name
+        self.reason = reason
+
+    def generate(self, *args: Any, **kwargs: Any) -> ChatMessage:
+        raise ConfigurationError(
+            f"inner={self.class_name} of a saved model cannot be made again here ({self.reason}); set "
+            "model.inner, or load with model=RoutedModel(inner, router)"
+        )
+
+
+def saved_model(model: Any) -> dict[str, Any]:
+    """An inner model by its class and its own saved values, without secrets."""
+    if isinstance(model, MissingModel):
+        return {"class": model.class_name, "data": {"model_id": model.model_id}}
+    if hasattr(model, "to_dict"):
+        return {"class": type(model).__name__, "data": without_secrets(model.to_dict())}
+    return {"class": type(model).__name__, "data": {"model_id": getattr(model, "model_id", None)}}
+
+
+def loaded_model(saved: Mapping[str, Any]) -> Any:
+    """The inner model of `saved_model`, or a MissingModel that says why it cannot be made."""
+    name, data = saved["class"], saved["data"]
+    found = model_class(name)
+    if found is None:
+        return MissingModel(name, data.get("model_id"), "its class is not registered with smolagents")
+    try:
+        return found.from_dict(data)
+    except Exception as error:  # most often a key or a package that is not here
+        return MissingModel(name, data.get("model_id"), f"{type(error).__name__}: {error}")
