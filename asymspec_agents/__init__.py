@@ -1,5 +1,30 @@
-"""Context-asymmetric speculative decoding for agents."""
+"""Context-asymmetric speculative decoding for agents: both views of every call, and a backend for them."""
 
 from ._version import __version__
+from .backends.base import Backend, ChatRequest, ChatResponse
+from .backends.local import LocalBackend
+from .backends.scripted import ScriptedBackend
+from .errors import AsymSpecError, ContextOverflowError
+from .messages import Message, ToolSpec
+from .protocol import AsymSpecOptions, AsymSpecReport, AsymSpecRequest
+from .router import ContextRouter, RoutedContext
+from .views import ViewPolicy
 
-__all__ = ["__version__"]
+__all__ = [
+    "AsymSpecError",
+    "AsymSpecOptions",
+    "AsymSpecReport",
+    "AsymSpecRequest",
+    "Backend",
+    "ChatRequest",
+    "ChatResponse",
+    "ContextOverflowError",
+    "ContextRouter",
+    "LocalBackend",
+    "Message",
+    "RoutedContext",
+    "ScriptedBackend",
+    "ToolSpec",
+    "ViewPolicy",
+    "__version__",
+]

@@ -18,6 +18,7 @@ from .views import ViewPolicy
 
 __all__ = ["Conversation", "Fitted", "Fitter", "PromptCounter"]
 
+View = Literal["full", "compressed"]
 PromptCounter = Callable[[Sequence[Message], Sequence[ToolSpec]], int]
 
 MAX_EXACT_COUNTS = 4
@@ -84,7 +85,7 @@ class Fitter:
             tuple(message_overhead_tokens(message, self._renditions.count) for message in messages),
         )
 
-    def fit(self, view: Literal["full", "compressed"], conversation: Conversation) -> Fitted:
+    def fit(self, view: View, conversation: Conversation) -> Fitted:
         """The view within its limit, checked by an exact count where the estimate comes near it."""
         policy, tools = self._policy, conversation.tools
         folding = CompressedFold if view == "compressed" else FullFold
@@ -105,13 +106,14 @@ class Fitter:
 
         current = fitted(1.0)
         if limit is not None and current.num_tokens > limit * EXACT_FROM:
-            current = self._check(current, limit, fitted, conversation)
+            current = self._check(view, current, limit, fitted, conversation)
         if limit is not None and current.num_tokens > limit:
             raise ContextOverflowError(view, current.num_tokens, limit, _ADVICE[view])
         return current
 
     def _check(
         self,
+        view: View,
         current: Fitted,
         limit: int,
         fitted: Callable[[float], Fitted],
@@ -125,6 +127,9 @@ class Fitter:
         exact = self._exact_tokens(conversation, current)
         if exact is None:
             return current
+        is_whole = all(shown.compressor is None for shown in current.fold.shown)
+        if view == "full" and is_whole and exact <= limit:
+            return replace(current, num_tokens=exact, is_exact=True)  # and so it was in every call before
         num_counts = 1
         share = _share_within(current.num_tokens / max(exact, 1))
         while True:

@@ -114,30 +114,53 @@ class CompressedFold(Replay):
 class FullFold(Replay):
     """The fold that makes the full view."""
 
+    _num_old_users = 0
+
     def run(self, budget: float | None) -> Fold:
         """The forms for the call at hand; if even the shortest exceed the budget, `num_tokens` tells."""
+        self._results, self._others = _Group(), _Group()
+        first_new = 0
         for end, _ in self.calls():
+            self._sort_in(first_new, end)
             if budget is not None and self.num_tokens > budget:
-                self._cut(end, budget)
+                self._shorten(self._results, Tier.HEAD_AND_TAIL, budget * self.policy.low_water)
+                self._shorten(self._others, Tier.HEAD_AND_TAIL, budget)
+                for tier in (Tier.MARKER, Tier.ELLIPSIS):
+                    self._shorten(self._results, tier, budget)
+                    self._shorten(self._others, tier, budget)
+            first_new = len(self.shown)
         return self.result()
 
-    def _cut(self, end: int, budget: float) -> None:
-        newest_user = max((user for user in self.history.user_messages if user < end), default=None)
-        results: list[int] = []
-        others: list[int] = []
-        for index in range(len(self.shown)):
-            part = self.history.parts[index]
-            if part.kind == "result":
-                results.append(index)
-            elif part.kind == "assistant" or (part.kind == "user" and part.message != newest_user):
-                others.append(index)
-        for group, target in ((results, budget * self.policy.low_water), (others, budget)):
-            for index in group:
+    def _sort_in(self, first_new: int, end: int) -> None:
+        for index in range(first_new, len(self.shown)):
+            kind = self.history.parts[index].kind
+            if kind == "result":
+                self._results.indices.append(index)
+            elif kind == "assistant":
+                self._others.indices.append(index)
+        users = self.history.user_messages
+        while self._num_old_users + 1 < len(users) and users[self._num_old_users + 1] < end:
+            self._others.indices.extend(self.users[users[self._num_old_users]])
+            self._num_old_users += 1
+
+    def _shorten(self, group: _Group, tier: Tier, target: float) -> None:
+        """Takes the group's oldest texts to the tier until the prompt is within the target."""
+        while group.num_at[tier] < len(group.indices) and self.num_tokens > target:
+            index = group.indices[group.num_at[tier]]
+            if tier is Tier.HEAD_AND_TAIL:
                 excess = math.ceil(self.num_tokens - target)
-                if excess > 0 and self.tiers[index] <= Tier.HEAD_AND_TAIL:
-                    self.cut(index, max(self.policy.headtail_tokens, self.shown[index].tokens - excess))
-        for tier in (Tier.MARKER, Tier.ELLIPSIS):
-            for index in (*results, *others):
-                if self.num_tokens <= budget:
-                    return
+                wanted = self.shown[index].tokens - excess
+                self.cut(index, max(self.policy.headtail_tokens, wanted))
+                if wanted > self.policy.headtail_tokens:
+                    return  # the rest of it can go the next time
+            else:
                 self.move(index, tier)
+            group.num_at[tier] += 1
+
+
+class _Group:
+    """Parts from the oldest on, and how many of them have reached each tier."""
+
+    def __init__(self) -> None:
+        self.indices: list[int] = []
+        self.num_at = dict.fromkeys(Tier, 0)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from typing_extensions import Self
 
 from .decoding.modes import MAX_DRAFT_TOKENS, BonusMode, Delta, Gate, Rule, named_rule
 from .errors import ConfigurationError, MessageError
@@ -63,7 +64,7 @@ class AsymSpecOptions(BaseModel):
     on_sampling: Literal["error", "greedy"] = "error"
 
     @model_validator(mode="after")
-    def _one_rule(self) -> AsymSpecOptions:
+    def _one_rule(self) -> Self:
         if (self.gate is None) != (self.delta is None):
             raise ValueError("gate and delta must be given together")
         if self.gate is not None and self.mode is not None:
@@ -72,7 +73,7 @@ class AsymSpecOptions(BaseModel):
         return self
 
     @classmethod
-    def of(cls, **options: Any) -> AsymSpecOptions:
+    def of(cls, **options: Any) -> Self:
         """Validated options; raises ConfigurationError instead of pydantic's own error."""
         try:
             return cls(**options)
@@ -80,7 +81,7 @@ class AsymSpecOptions(BaseModel):
             raise ConfigurationError(_first_problem(error)) from error
 
     @classmethod
-    def paper(cls, **options: Any) -> AsymSpecOptions:
+    def paper(cls, **options: Any) -> Self:
         """The authors' published configuration: unsteered bonus token, gate kept on identical views."""
         return cls.of(**{"bonus": "verifier", "identical_views": "gate", **options})
 
@@ -116,7 +117,7 @@ class AsymSpecRequest(AsymSpecOptions):
     tools: tuple[ToolSpec, ...] | None = None
 
     @model_validator(mode="after")
-    def _one_view(self) -> AsymSpecRequest:
+    def _one_view(self) -> Self:
         if (self.edits is None) == (self.messages is None):
             raise ValueError(
                 "exactly one of edits and messages must be given (empty edits: both views are the same)"

@@ -80,7 +80,7 @@ class Replay:
 
     def cut(self, index: int, target_tokens: int) -> None:
         """Shortens one part to about the target, middle out."""
-        self.tiers[index] = Tier.HEAD_AND_TAIL
+        self.tiers[index] = max(self.tiers[index], Tier.HEAD_AND_TAIL)
         self._show(index, self.renditions.head_and_tail(self.originals[index], target_tokens))
 
     def result(self) -> Fold:

@@ -63,62 +63,89 @@ def read_history(
     A user message's text that begins with an observation marker is a result, unless nothing came before it
     that could have one. An assistant's text with a call marker at the start of a line holds tool calls.
     """
-    parts: list[TextPart] = []
-    calls: list[tuple[int, int]] = []
-    user_messages: list[int] = []
-    num_turns = 0
-    task = ""
-    asked = _Asked()
-    previous_role = ""
+    reader = _Reader(observation_markers, call_markers)
     for index, message in enumerate(messages):
+        reader.read(index, message, messages[index + 1] if index + 1 < len(messages) else None)
+    reader.calls.append((len(messages), reader.num_turns))
+    return History(tuple(reader.parts), tuple(reader.calls), tuple(reader.user_messages), reader.num_turns)
+
+
+class _Reader:
+    def __init__(self, observation_markers: tuple[str, ...], call_markers: tuple[str, ...]) -> None:
+        self._observation_markers = observation_markers
+        self._call_markers = call_markers
+        self._task = ""
+        self._asked = _Asked()
+        self._previous_role = ""
+        self.parts: list[TextPart] = []
+        self.calls: list[tuple[int, int]] = []
+        self.user_messages: list[int] = []
+        self.num_turns = 0
+
+    def read(self, index: int, message: Message, following: Message | None) -> None:
         texts = message_texts(message)
         if message.role in ASSISTANT_ROLES:
-            if previous_role not in ASSISTANT_ROLES:
-                calls.append((index, num_turns))
-                num_turns += 1
-                asked = _Asked()
-            for part, text in texts:
-                kind: PartKind = "call" if _has_call(text, call_markers) else "assistant"
-                parts.append(TextPart(index, part, text, kind, num_turns - 1, task))
-                if kind == "call":
-                    asked.add_text(text)
-            asked.add_calls(message)
+            self._read_answer(index, message, texts)
         elif message.role in SYSTEM_ROLES:
-            parts.extend(TextPart(index, part, text, "system", None, "") for part, text in texts)
+            self.parts.extend(TextPart(index, part, text, "system", None, "") for part, text in texts)
         elif message.role == USER_ROLE:
-            may_observe = bool(user_messages or num_turns)
-            kinds: list[PartKind] = [
-                "result" if may_observe and _starts_with(text, observation_markers) else "user"
-                for _, text in texts
-            ]
-            is_users = "user" in kinds or (
-                not texts and not _observation_follows(messages, index, may_observe, observation_markers)
-            )
-            if is_users:
-                own = [
-                    (part, text) for (part, text), kind in zip(texts, kinds, strict=True) if kind == "user"
-                ]
-                if not user_messages:
-                    task = _excerpt("\n".join(_excerpt(text) for _, text in own))
-                user_messages.append(index)
-            if "result" in kinds and not num_turns:
-                num_turns = 1  # an orphan: a turn without its assistant message
-            for (part, text), kind in zip(texts, kinds, strict=True):
-                if kind == "result":
-                    parts.append(
-                        TextPart(index, part, text, kind, num_turns - 1, _query(task, asked.first(None)))
-                    )
-                else:
-                    others = "\n".join(_excerpt(other) for at, other in own if at != part)
-                    parts.append(TextPart(index, part, text, kind, None, _query(task, _excerpt(others))))
+            self._read_user(index, message, texts, following)
         else:
-            if not num_turns:
-                num_turns = 1
-            query = _query(task, asked.first(message.tool_call_id))
-            parts.extend(TextPart(index, part, text, "result", num_turns - 1, query) for part, text in texts)
-        previous_role = message.role
-    calls.append((len(messages), num_turns))
-    return History(tuple(parts), tuple(calls), tuple(user_messages), num_turns)
+            self.num_turns = max(self.num_turns, 1)
+            query = _query(self._task, self._asked.first(message.tool_call_id))
+            for part, text in texts:
+                self._add_result(index, part, text, query)
+        self._previous_role = message.role
+
+    def _read_answer(self, index: int, message: Message, texts: list[tuple[int | None, str]]) -> None:
+        if self._previous_role not in ASSISTANT_ROLES:
+            self.calls.append((index, self.num_turns))
+            self.num_turns += 1
+            self._asked = _Asked()
+        for part, text in texts:
+            has_call = any(text.startswith(mark) or f"\n{mark}" in text for mark in self._call_markers)
+            kind: PartKind = "call" if has_call else "assistant"
+            self.parts.append(TextPart(index, part, text, kind, self.num_turns - 1, self._task))
+            if has_call:
+                self._asked.add_text(text)
+        self._asked.add_calls(message)
+
+    def _read_user(
+        self,
+        index: int,
+        message: Message,
+        texts: list[tuple[int | None, str]],
+        following: Message | None,
+    ) -> None:
+        own = [part for part, text in texts if not self._is_observation(text)]
+        has_only_images = bool(message.content) and not texts
+        if own or (not texts and not (has_only_images and self._leads_to_observation(following))):
+            own_texts = {part: _excerpt(text) for part, text in texts if part in own}
+            if not self.user_messages:
+                self._task = _excerpt("\n".join(own_texts.values()))
+            self.user_messages.append(index)
+        for part, text in texts:
+            if part in own:
+                others = "\n".join(other for at, other in own_texts.items() if at != part)
+                query = _query(self._task, _excerpt(others))
+                self.parts.append(TextPart(index, part, text, "user", None, query))
+            else:
+                self._add_result(index, part, text, _query(self._task, self._asked.first(None)))
+
+    def _add_result(self, index: int, part: int | None, text: str, query: str) -> None:
+        self.num_turns = max(self.num_turns, 1)  # an orphan is in a turn without an answer
+        self.parts.append(TextPart(index, part, text, "result", self.num_turns - 1, query))
+
+    def _is_observation(self, text: str) -> bool:
+        may_observe = bool(self.user_messages or self.num_turns)
+        return may_observe and text[:MAX_QUERY_CHARS].lstrip().startswith(self._observation_markers)
+
+    def _leads_to_observation(self, following: Message | None) -> bool:
+        """Whether an observation follows: images of a step are sent just before its text."""
+        if following is None or following.role != USER_ROLE:
+            return False
+        texts = message_texts(following)
+        return bool(texts) and self._is_observation(texts[0][1])
 
 
 class _Asked:
@@ -159,24 +186,6 @@ def message_texts(message: Message) -> list[tuple[int | None, str]]:
         for index, part in enumerate(message.content)
         if part.type == "text" and part.text is not None
     ]
-
-
-def _has_call(text: str, call_markers: tuple[str, ...]) -> bool:
-    return any(text.startswith(marker) or f"\n{marker}" in text for marker in call_markers)
-
-
-def _starts_with(text: str, markers: tuple[str, ...]) -> bool:
-    return text[:MAX_QUERY_CHARS].lstrip().startswith(markers)
-
-
-def _observation_follows(
-    messages: Sequence[Message], index: int, may_observe: bool, markers: tuple[str, ...]
-) -> bool:
-    """Whether the next message brings an observation: images of a step are sent just before its text."""
-    if not may_observe or index + 1 >= len(messages) or messages[index + 1].role != USER_ROLE:
-        return False
-    texts = message_texts(messages[index + 1])
-    return bool(texts) and _starts_with(texts[0][1], markers)
 
 
 def _query(task: str, call: str) -> str:

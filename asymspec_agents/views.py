@@ -48,36 +48,46 @@ class ViewPolicy:
     tool_signatures: bool = True
 
     def __post_init__(self) -> None:
-        _check("keep_last", self.keep_last, self.keep_last >= 0, "at least 0")
-        for name in ("first_sight_tokens", "max_rendition_tokens", "headtail_tokens"):
-            _check(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
-        _check("min_part_tokens", self.min_part_tokens, self.min_part_tokens >= 0, "at least 0")
-        _check("min_gain", self.min_gain, 0 <= self.min_gain < 1, "in [0, 1)")
-        _check("ratio", self.ratio, 0 < self.ratio < 1, "in (0, 1)")
+        for name, least in (
+            ("keep_last", 0),
+            ("first_sight_tokens", 1),
+            ("min_part_tokens", 0),
+            ("max_rendition_tokens", 1),
+            ("headtail_tokens", 1),
+        ):
+            self._check(name, _is_int(getattr(self, name), least), f"an integer of at least {least}")
         for name in ("max_verifier_tokens", "max_drafter_tokens"):
             limit = getattr(self, name)
-            _check(name, limit, limit is None or limit >= 1, "None or at least 1")
-        _check("high_water", self.high_water, 0 < self.high_water <= 1, "in (0, 1]")
-        _check("low_water", self.low_water, 0 < self.low_water <= self.high_water, "in (0, high_water]")
-        _check(
-            "on_drafter_overflow",
-            self.on_drafter_overflow,
-            self.on_drafter_overflow in ("truncate", "raise"),
-            "truncate or raise",
-        )
+            self._check(name, limit is None or _is_int(limit, 1), "None or an integer of at least 1")
+        self._check("min_gain", _is_number(self.min_gain) and 0 <= self.min_gain < 1, "in [0, 1)")
+        self._check("ratio", _is_number(self.ratio) and 0 < self.ratio < 1, "in (0, 1)")
+        self._check("high_water", _is_number(self.high_water) and 0 < self.high_water <= 1, "in (0, 1]")
+        is_low = _is_number(self.low_water) and 0 < self.low_water <= self.high_water
+        self._check("low_water", is_low, "in (0, high_water]")
+        is_known = self.on_drafter_overflow in ("truncate", "raise")
+        self._check("on_drafter_overflow", is_known, "'truncate' or 'raise'")
         timeout_s = self.compress_timeout_s
-        _check("compress_timeout_s", timeout_s, timeout_s is None or timeout_s > 0, "None or above 0")
+        is_time = timeout_s is None or (_is_number(timeout_s) and timeout_s > 0)
+        self._check("compress_timeout_s", is_time, "None or a number above 0")
+        self._check("tool_signatures", isinstance(self.tool_signatures, bool), "true or false")
         for name in ("protected", "observation_markers", "call_markers"):
             texts = getattr(self, name)
             is_texts = isinstance(texts, tuple) and all(isinstance(text, str) and text for text in texts)
-            _check(name, texts, is_texts, "a tuple of non-empty strings")
+            self._check(name, is_texts, "a tuple of non-empty strings")
         for pattern in self.protected:
             try:
                 re.compile(pattern)
             except re.error as error:
                 raise ConfigurationError(f"protected={pattern!r}: no regular expression ({error})") from error
 
+    def _check(self, name: str, is_valid: bool, limit: str) -> None:
+        if not is_valid:
+            raise ConfigurationError(f"{name}={getattr(self, name)!r}: must be {limit}")
 
-def _check(name: str, value: object, is_valid: bool, limit: str) -> None:
-    if not is_valid:
-        raise ConfigurationError(f"{name}={value!r}: must be {limit}")
+
+def _is_int(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

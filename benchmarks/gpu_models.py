@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, Qwen3Config
+from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen3Config
 
 from asymspec_agents.engine.model import CausalModel
 from asymspec_agents.engine.view import PREFILL_CHUNK_CUDA
 
-__all__ = ["PAIRS", "TINY", "ModelShape", "PairShape", "SpeedPair", "random_model"]
+__all__ = ["GIB", "PAIRS", "TINY", "ModelShape", "PairShape", "SpeedPair", "random_module"]
 
 GIB = 1024**3
 BYTES_PER_WEIGHT = 2  # bfloat16
@@ -80,6 +79,7 @@ class PairShape:
 
     @property
     def name(self) -> str:
+        """Sizes of verifier and drafter."""
         return f"{self.verifier.name}/{self.drafter.name}"
 
     @property
@@ -117,15 +117,16 @@ TINY = PairShape(
 )
 
 
-def random_model(
-    config: Qwen3Config, name: str, *, seed: int, dtype: torch.dtype, device: torch.device
-) -> CausalModel:
+def random_module(
+    config: Qwen3Config, *, seed: int, dtype: torch.dtype, device: torch.device
+) -> PreTrainedModel:
     """A model with transformers' own random initialisation, allocated and filled on `device` in `dtype`."""
     torch.manual_seed(seed)
-    settings: dict[str, Any] = {"dtype": dtype, "attn_implementation": "sdpa"}
     with device:  # weights and rotary tables are created in place: nothing passes through host memory
-        module = AutoModelForCausalLM.from_config(config, **settings)
-    return CausalModel(module.requires_grad_(False), name)
+        module: PreTrainedModel = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+            config, dtype=dtype, attn_implementation="sdpa"
+        )
+    return module.requires_grad_(False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,7 @@ class SpeedPair:
         """The pair in bfloat16; raises torch.OutOfMemoryError where it doesn't fit."""
 
         def model(part: ModelShape, seed: int) -> CausalModel:
-            return random_model(part.config(), part.name, seed=seed, dtype=torch.bfloat16, device=device)
+            module = random_module(part.config(), seed=seed, dtype=torch.bfloat16, device=device)
+            return CausalModel(module, part.name)
 
         return cls(shape, model(shape.verifier, 1), model(shape.drafter, 2))

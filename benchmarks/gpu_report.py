@@ -17,11 +17,11 @@ import torch
 import transformers
 
 from .gpu_exact import Checked
+from .gpu_models import GIB
 from .gpu_speed import Measured
 
 __all__ = ["exactness_line", "provenance", "speed_table", "write_json"]
 
-GIB = 1024**3
 HEADER = (
     "full", "short", "arm", "first token s", "decode tok/s", "total s", "x Ceiling", "x Floor",
     "tok/block", "accepted", "block ms", "bare ms", "peak GiB",

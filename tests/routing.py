@@ -71,7 +71,7 @@ def exact_tokens(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
     num_tokens = 20 + sum(20 + _thirds(tool.wire()) for tool in tools)
     for message in messages:
         num_tokens += 9 + sum(_thirds(text) for text in message.texts())
-        num_tokens += sum(20 + _thirds(call.wire()) for call in message.tool_calls or ())
+        num_tokens += sum(_thirds(call.wire()) for call in message.tool_calls or ())
         if isinstance(message.content, tuple):
             num_tokens += 1_100 * sum(part.type == "image_url" for part in message.content)
     return num_tokens

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import UnionType
 from typing import Any, Literal
 
-from ..messages import Message, ToolCall, ToolSpec
+from ..errors import ConfigurationError
+from ..messages import Message, ToolCall, ToolSpec, parse_messages, parse_tools
 from ..protocol import AsymSpecReport, AsymSpecRequest
 
 __all__ = [
@@ -28,6 +31,10 @@ __all__ = [
 Origin = Literal["accepted", "fused", "bonus", "plain"]
 
 
+def _is_number(value: object, kind: type | UnionType) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
 def new_request_id() -> str:
     """A fresh random request id."""
     return uuid.uuid4().hex
@@ -39,7 +46,8 @@ class ChatRequest:
 
     `stop` strings are not part of the answer. `temperature` None means greedy for an AsymSpec request.
     `cache_salt` isolates prefix caches between tenants. `extra` holds further OpenAI fields for backends that
-    pass them on; a backend that cannot honour one refuses the request.
+    pass them on; a backend that cannot honour one refuses the request. Messages and tools may be given as
+    wire dicts. Raises MessageError and ConfigurationError naming what is malformed.
     """
 
     messages: tuple[Message, ...]
@@ -55,6 +63,19 @@ class ChatRequest:
     session_id: str | None = None
     request_id: str = field(default_factory=new_request_id)
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "messages", parse_messages(self.messages))
+        object.__setattr__(self, "tools", parse_tools(self.tools))
+        if isinstance(self.stop, str) or not all(isinstance(text, str) and text for text in self.stop):
+            raise ConfigurationError(f"stop={self.stop!r} must be a list of strings that are not empty")
+        object.__setattr__(self, "stop", tuple(self.stop))
+        if self.max_tokens is not None and not (_is_number(self.max_tokens, int) and self.max_tokens >= 1):
+            raise ConfigurationError(f"max_tokens={self.max_tokens!r} must be an integer of at least 1")
+        if self.temperature is not None and not (
+            _is_number(self.temperature, int | float) and 0 <= self.temperature < math.inf
+        ):
+            raise ConfigurationError(f"temperature={self.temperature!r} must be a number of at least 0")
 
 
 @dataclass(frozen=True, slots=True)

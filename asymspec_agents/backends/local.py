@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import reprlib
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..decoding.modes import MODES
-from ..errors import MissingDependencyError, UnsupportedRequestError
+from ..errors import ContextOverflowError, MissingDependencyError, UnsupportedRequestError
 from ..messages import Message, ToolSpec
-from ..protocol import AsymSpecOptions, AsymSpecRequest
+from ..protocol import AsymSpecOptions
 from ..recording import NULL_RECORDER, Recorder
+from ..store import content_hash
 from ..weights import DEFAULT_PAIR, ProgressCallback, resolve
 from .base import Backend, Capabilities, ChatDelta, ChatRequest, Segment, Usage
 
@@ -90,20 +92,17 @@ class LocalBackend(Backend):
     def stream(self, request: ChatRequest, *, abort: threading.Event | None = None) -> Iterator[ChatDelta]:
         from ..engine.tool_calls import ToolCallStream
 
-        options = request.asymspec
         fallback = _check_supported(request)
-        decode = self._decode_request(request)
-        if options is not None and options.on_unsupported == "verifier":
-            decode, fallback = self._within_limits(decode, fallback)
+        decode = self._decode_request(request, fallback)
         is_plain = decode.arm.drafting is None
-        visible = ToolCallStream(_tool_names(request))
+        visible = ToolCallStream(_tool_names(request), _call_id_prefix(decode))
         steps = self.engine.decode(decode, abort=abort)
         try:
             while True:
                 try:
                     step = next(steps)
                 except StopIteration as stop:
-                    yield self._last_delta(request, decode, visible, stop.value, fallback)
+                    yield self._last_delta(request, decode, visible, stop.value)
                     return
                 segments = _segments(step, is_plain)
                 content = "".join(visible.push(segment.text) for segment in segments)
@@ -111,7 +110,7 @@ class LocalBackend(Backend):
         finally:
             steps.close()
 
-    def _decode_request(self, request: ChatRequest) -> DecodeRequest:
+    def _decode_request(self, request: ChatRequest, fallback: str | None) -> DecodeRequest:
         from ..engine.arms import ARMS
         from ..engine.engine import DecodeRequest
 
@@ -123,11 +122,11 @@ class LocalBackend(Backend):
             compressed, options = full, AsymSpecOptions()
         else:
             arm, options = self.arm, asymspec
-            short_tools = tools if asymspec.tools is None or not tools else asymspec.tools
+            short_tools = tools if asymspec.tools is None or request.tool_choice == "none" else asymspec.tools
             compressed = self.template.ids(
                 asymspec.compressed_messages(request.messages), short_tools, request.chat_template_kwargs
             )
-        return DecodeRequest(
+        decode = DecodeRequest(
             full=full,
             compressed=compressed,
             arm=arm,
@@ -136,17 +135,22 @@ class LocalBackend(Backend):
             stop=request.stop,
             cache_salt=request.cache_salt,
             request_id=request.request_id,
+            fallback=fallback,
         )
+        if asymspec is not None and asymspec.on_unsupported == "verifier" and arm.name == "asymspec":
+            return self._within_limits(decode)
+        return decode
 
-    def _within_limits(self, decode: DecodeRequest, fallback: str | None) -> tuple[DecodeRequest, str | None]:
-        """The request, or the verifier alone on the compressed view where only the full view has no room."""
-        from ..engine.arms import ARMS, SMALL_FULL
+    def _within_limits(self, decode: DecodeRequest) -> DecodeRequest:
+        """The request, or the verifier alone on the compressed view where the drafter has no room."""
+        from ..engine.arms import ARMS
 
-        num_places = decode.options.num_draft_tokens + 1
-        room = self.engine.limit(SMALL_FULL, num_places) - (decode.max_tokens or 0)
-        if self.arm.name == "asymspec" and len(decode.full) > room:
-            return replace(decode, arm=ARMS["floor"]), "full_view_overflow"
-        return decode, fallback
+        try:
+            self.engine.check_room(decode)
+        except ContextOverflowError as error:
+            reasons = (decode.fallback, f"{error.view}_view_overflow")
+            return replace(decode, arm=ARMS["floor"], fallback=", ".join(filter(None, reasons)))
+        return decode
 
     def _last_delta(
         self,
@@ -154,30 +158,24 @@ class LocalBackend(Backend):
         decode: DecodeRequest,
         visible: Any,
         outcome: Outcome,
-        fallback: str | None,
     ) -> ChatDelta:
         parsed = visible.finish()
-        report = outcome.report
-        if fallback is not None:
-            report = report.model_copy(
-                update={"fallback": ", ".join(filter(None, (fallback, report.fallback)))}
-            )
         prompt_tokens = len(decode.prompt(decode.arm.verifying))
         return ChatDelta(
             content=parsed.content,
             tool_calls=parsed.tool_calls,
             finish_reason="tool_calls" if parsed.tool_calls else outcome.finish_reason,
-            usage=Usage(prompt_tokens, outcome.num_tokens, report.cached_tokens.verifier),
-            report=None if request.asymspec is None else report,
+            usage=Usage(prompt_tokens, outcome.num_tokens, outcome.report.cached_tokens.verifier),
+            report=None if request.asymspec is None else outcome.report,
         )
 
 
 def _check_supported(request: ChatRequest) -> str | None:
     """Refuses what the engine cannot do; returns the fallback the request itself asked for, if any."""
-    options: AsymSpecRequest | None = request.asymspec
-    if request.response_format is not None and request.response_format.get("type") != "text":
+    form = request.response_format
+    if form is not None and form.get("type") != "text":
         raise UnsupportedRequestError(
-            f"response_format={dict(request.response_format)!r}: the local engine has no grammars; "
+            f"response_format of type {form.get('type')!r}: the local engine has no grammars; "
             "leave it out or use a server that enforces it"
         )
     if request.tool_choice not in (None, "auto", "none"):
@@ -185,15 +183,14 @@ def _check_supported(request: ChatRequest) -> str | None:
             f"tool_choice={request.tool_choice!r}: the local engine cannot force a call; use 'auto' or 'none'"
         )
     if request.extra:
-        raise UnsupportedRequestError(
-            f"the local engine does not know the request field {sorted(request.extra)[0]!r}"
-        )
-    if request.temperature is not None and request.temperature != 0:
-        if options is not None and options.on_sampling == "greedy":
+        fields = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in request.extra.items())
+        raise UnsupportedRequestError(f"the local engine does not know {fields}; leave it out")
+    if request.temperature:
+        if request.asymspec is not None and request.asymspec.on_sampling == "greedy":
             return "greedy"
         raise UnsupportedRequestError(
             f"temperature={request.temperature}: decoding is greedy; send 0 or leave it out"
-            + ("" if options is None else ', or ask for on_sampling="greedy"')
+            + ("" if request.asymspec is None else ', or ask for on_sampling="greedy"')
         )
     return None
 
@@ -202,6 +199,11 @@ def _tool_names(request: ChatRequest) -> list[str]:
     if request.tool_choice == "none":
         return []
     return [tool.function.name for tool in request.tools if tool.function is not None]
+
+
+def _call_id_prefix(decode: DecodeRequest) -> str:
+    """The same for the same prompt: frameworks write ids into the history, so random ones change the next."""
+    return f"call_{content_hash(repr(decode.full))[:16]}_"
 
 
 def _segments(step: Step, is_plain: bool) -> tuple[Segment, ...]:

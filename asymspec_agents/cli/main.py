@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from .._version import __version__
 from ..errors import AsymSpecError
-from . import models, trace
+from . import compress, demo, models, trace
 
 __all__ = ["main"]
 
@@ -29,7 +29,12 @@ class Command(Protocol):
     def run(self, args: argparse.Namespace) -> int: ...
 
 
-COMMANDS: Mapping[str, Command] = {"models": models, "trace": trace}
+COMMANDS: Mapping[str, Command] = {
+    "demo": demo,
+    "models": models,
+    "compress": compress,
+    "trace": trace,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,8 +11,8 @@ from .headtail import HeadTail
 from .lines import select_rows, split_lines
 from .marker import left_out, short_reference
 from .python_source import Body, PythonSource, parse_python
-from .ranking import Ranker, default_ranker
-from .terms import query_terms, terms
+from .ranking import Ranker, default_ranker, relevance
+from .terms import query_terms
 
 __all__ = ["Code"]
 
@@ -94,9 +94,7 @@ class Code:
 
     def _matches(self, rows: list[str], query: str) -> list[int]:
         """The rows that share a term with the query, best first."""
-        if not (wanted := query_terms(query)):
-            return []
-        scores = self.ranker.rank([terms(row) for row in rows]).scores(wanted)
+        scores = relevance(self.ranker, rows, query_terms(query))
         return sorted((i for i in range(len(rows)) if scores[i] > 0), key=lambda i: -scores[i])
 
 

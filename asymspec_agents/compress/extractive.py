@@ -15,7 +15,7 @@ from ..tokens import TokenCounter
 from .base import Rendition
 from .headtail import HeadTail
 from .marker import left_out, short_reference
-from .ranking import Bm25Ranker, Ranker
+from .ranking import Bm25Ranker, Ranker, relevance
 from .segments import Passage, Span, segment
 from .terms import names_and_numbers, query_terms, terms
 
@@ -29,6 +29,7 @@ _SENTENCE_WEIGHT = 0.3
 _NAMED_WEIGHT = 0.5
 _OPENING_BONUS = 0.25
 _NUM_FILLINGS = 4
+_MAX_BRIDGED_PASSAGES = 2_000  # of longer texts, passages are scored by their match alone
 _MAX_MISSES = 20  # candidates too long for what is left, before a filling ends
 _MAX_BLANK = 40  # characters of white space between neighbours that are kept as they are
 
@@ -60,24 +61,28 @@ class Extractive:
         num_tokens = counter.count(text)
         if num_tokens <= target_tokens:
             return Rendition(text, "extractive", "text")
-        passages = segment(text)
-        candidates = self._candidates(text, passages, query)
-        shortened = _extract(text, passages, candidates, target_tokens, counter) if candidates else None
+        shortened = None
+        if wanted := query_terms(query):
+            passages = segment(text)
+            candidates = self._candidates(text, passages, query, wanted)
+            shortened = _extract(text, passages, candidates, target_tokens, counter)
         if shortened is None:
             return self.fallback.compress(text, query=query, target_tokens=target_tokens, counter=counter)
         return Rendition(shortened, "extractive", "text")
 
-    def _candidates(self, text: str, passages: list[Passage], query: str) -> list[_Candidate]:
+    def _candidates(
+        self, text: str, passages: list[Passage], query: str, wanted: list[str]
+    ) -> list[_Candidate]:
         """Every sentence with its score, best first; none where the query matches nothing."""
-        wanted = query_terms(query)
-        sentences = [span for passage in passages for span in passage.sentences]
-        if not wanted or not sentences:
-            return []
-        passage_scores = self._passage_scores(text, passages, query, wanted)
-        sentence_terms = [terms(text[span.start : span.end]) for span in sentences]
-        sentence_scores = iter(self.ranker.rank(sentence_terms).scores(wanted))
+        texts = [_passage_text(text, passage) for passage in passages]
+        if len(passages) <= _MAX_BRIDGED_PASSAGES:
+            passage_scores = self._bridged_scores(text, passages, texts, query, wanted)
+        else:
+            passage_scores = relevance(self.ranker, texts, wanted)
         if not any(passage_scores):
             return []
+        sentences = [text[span.start : span.end] for passage in passages for span in passage.sentences]
+        sentence_scores = iter(relevance(self.ranker, sentences, wanted))
         candidates = []
         for index, passage in enumerate(passages):
             for place, span in enumerate(passage.sentences):
@@ -86,10 +91,10 @@ class Extractive:
         # Sorting is stable: of equal scores the earlier sentence comes first.
         return sorted(candidates, key=lambda candidate: -candidate.score)
 
-    def _passage_scores(
-        self, text: str, passages: list[Passage], query: str, wanted: list[str]
+    def _bridged_scores(
+        self, text: str, passages: list[Passage], texts: list[str], query: str, wanted: list[str]
     ) -> list[float]:
-        texts = [_passage_text(text, passage) for passage in passages]
+        """A score in [0, 1] for each passage: its match, its heading's, and its links to the best matches."""
         ranking = self.ranker.rank([terms(passage) for passage in texts])
         scores = ranking.scores(wanted)
         headings = [_names(text, passage) for passage in passages]

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from .cuts import is_grapheme_boundary
 from .json_tree import JsonObject, JsonValue, Literal, text_of
-from .ranking import Ranker, preference
-from .terms import terms
+from .ranking import Ranker, preference, relevance
 
 __all__ = ["MIN_ROOM", "Shrinker", "marker_key"]
 
@@ -92,9 +91,7 @@ class Shrinker:
 
     def _choose(self, texts: list[list[str]], needs: list[int], room: int) -> dict[int, int]:
         """Room for each entry that is kept, by index."""
-        scores = [0.0] * len(texts)
-        if self.wanted:
-            scores = self.ranker.rank([terms(" ".join(parts)) for parts in texts]).scores(self.wanted)
+        scores = relevance(self.ranker, [" ".join(parts) for parts in texts], self.wanted)
         largest = max(room // _MIN_ENTRIES, MIN_ROOM)
         allowed: dict[int, int] = {}
         misses = 0

@@ -11,8 +11,8 @@ from ..tokens import TokenCounter
 from .base import Rendition
 from .headtail import HeadTail
 from .lines import select_rows, split_lines
-from .ranking import Ranker, default_ranker
-from .terms import query_terms, terms
+from .ranking import Ranker, default_ranker, relevance
+from .terms import query_terms
 
 __all__ = ["Log"]
 
@@ -73,11 +73,9 @@ class Log:
             yield from _trace(lines, index)
         yield from range(min(_NUM_FIRST, len(lines)))
         yield from range(max(last - _NUM_LAST + 1, 0), len(lines))
-        wanted = query_terms(query)
-        if wanted:
-            scores = self.ranker.rank([terms(line) for line in lines]).scores(wanted)
-            matches = (index for index in range(len(lines)) if scores[index] > 0)
-            yield from sorted(matches, key=lambda index: -scores[index])
+        scores = relevance(self.ranker, lines, query_terms(query))
+        matches = (index for index in range(len(lines)) if scores[index] > 0)
+        yield from sorted(matches, key=lambda index: -scores[index])
         yield from news
         yield from errors
         yield from range(last, -1, -1)

@@ -8,8 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..errors import MissingDependencyError
+from .terms import terms
 
-__all__ = ["Bm25Ranker", "NoRanker", "Ranker", "Ranking", "default_ranker", "preference"]
+__all__ = ["Bm25Ranker", "NoRanker", "Ranker", "Ranking", "default_ranker", "preference", "relevance"]
+
+_MAX_RANKED_WHOLE = 2_000  # texts
+_MAX_CANDIDATES = 20_000  # texts
+_MAX_SOUGHT_TERMS = 64
 
 
 class Ranking(Protocol):
@@ -96,6 +101,32 @@ class NoRanker:
 def default_ranker() -> Ranker:
     """BM25 where the extra `compress` is installed, else no ranking."""
     return NoRanker() if importlib.util.find_spec("bm25s") is None else Bm25Ranker()
+
+
+def relevance(ranker: Ranker, texts: Sequence[str], wanted: Sequence[str]) -> list[float]:
+    """The score in [0, 1] of each text against the wanted terms.
+
+    Of more than 2,000 texts only those are ranked that contain a wanted term, the rarest terms first and up
+    to 20,000 texts, so that the cost stays linear with a small factor; the others score 0.
+    """
+    if not wanted or isinstance(ranker, NoRanker):
+        return [0.0] * len(texts)
+    candidates = range(len(texts)) if len(texts) <= _MAX_RANKED_WHOLE else _candidates(texts, wanted)
+    ranked = ranker.rank([terms(texts[index]) for index in candidates]).scores(wanted)
+    scores = [0.0] * len(texts)
+    for index, score in zip(candidates, ranked, strict=True):
+        scores[index] = score
+    return scores
+
+
+def _candidates(texts: Sequence[str], wanted: Sequence[str]) -> Sequence[int]:
+    folded = [text.casefold() for text in texts]
+    holders = [[i for i, text in enumerate(folded) if term in text] for term in wanted[:_MAX_SOUGHT_TERMS]]
+    candidates: dict[int, None] = {}
+    for indices in sorted(holders, key=len):
+        room = _MAX_CANDIDATES - len(candidates)
+        candidates.update(dict.fromkeys(indices[:room]))
+    return sorted(candidates)
 
 
 def preference(num_entries: int, scores: Sequence[float]) -> list[int]:

@@ -9,8 +9,8 @@ from ..tokens import TokenCounter
 from .base import Rendition
 from .headtail import HeadTail
 from .lines import select_rows, split_lines
-from .ranking import Ranker, default_ranker, preference
-from .terms import query_terms, terms
+from .ranking import Ranker, default_ranker, preference, relevance
+from .terms import query_terms
 
 __all__ = ["Table"]
 
@@ -34,9 +34,7 @@ class Table:
             return Rendition(text, "table", "table")
         rows = _rows(text)
         num_header = 2 if len(rows) > 1 and _RULE.match(rows[1][:1000]) else 1
-        scores = [0.0] * len(rows)
-        if wanted := query_terms(query):
-            scores = self.ranker.rank([terms(row) for row in rows]).scores(wanted)
+        scores = relevance(self.ranker, rows, query_terms(query))
         order = [*range(num_header), *preference(len(rows), scores)]
         shortened = select_rows(text, rows, order, target_tokens, counter, unit="rows")
         if shortened is None:

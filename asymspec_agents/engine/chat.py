@@ -9,11 +9,14 @@ from typing import Any
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
-from ..errors import MessageError
+from ..errors import ConfigurationError, MessageError
 from ..messages import ContentPart, Message, ToolSpec
 from ..tokens import clean_text
 
 __all__ = ["ChatTemplate"]
+
+# What the tokenizer takes itself; anything else is a variable of the template.
+_OURS = {"conversation", "messages", "tools", "add_generation_prompt", "continue_final_message", "tokenize"}
 
 
 class ChatTemplate:
@@ -28,7 +31,13 @@ class ChatTemplate:
         tools: Sequence[ToolSpec] = (),
         template_kwargs: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """Token ids of the prompt; raises MessageError for what the template refuses."""
+        """Token ids of the prompt. Raises MessageError for what the template refuses.
+
+        `template_kwargs` are variables of the template, such as `enable_thinking`.
+        """
+        for name in template_kwargs or ():
+            if name in _OURS:
+                raise ConfigurationError(f"chat_template_kwargs: {name} is fixed; pass template variables")
         try:
             text = self.tokenizer.apply_chat_template(
                 [_template_message(message) for message in messages],
@@ -37,17 +46,22 @@ class ChatTemplate:
                 tokenize=False,
                 **(template_kwargs or {}),
             )
-        except (TemplateError, TypeError, ValueError) as error:
+        except (TemplateError, TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
             raise MessageError(f"the model's chat template refuses these messages: {error}") from error
         ids: list[int] = self.tokenizer.encode(clean_text(str(text)), add_special_tokens=False)
         return ids
 
 
 def _template_message(message: Message) -> dict[str, Any]:
-    """The message in the shape chat templates expect: string content, arguments as objects."""
+    """The message in the shape chat templates expect: string content, arguments as objects.
+
+    Only beside tool calls may content be absent, as null, which some templates look for.
+    """
     data: dict[str, Any] = _clean(message.wire())
     if isinstance(message.content, tuple):
         data["content"] = "\n".join(clean_text(_part_text(part)) for part in message.content)
+    elif message.content is None:
+        data["content"] = None if message.tool_calls else ""
     for call in data.get("tool_calls") or ():
         function = call.get("function") or {}
         if isinstance(function.get("arguments"), str):
@@ -64,7 +78,7 @@ def _object_or_text(arguments: str) -> Any:
     """Templates serialise arguments themselves, so JSON text would be quoted twice."""
     try:
         parsed = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments
     return parsed if isinstance(parsed, dict) else arguments
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, replace
 
 from ..decoding.modes import Rule
 from ..errors import ConfigurationError, ContextOverflowError, RequestAbortedError
-from ..protocol import AsymSpecOptions, AsymSpecReport, CachedTokens
+from ..protocol import CachedTokens
 from ..recording import NULL_RECORDER, Recorder
-from .arms import ARMS, Arm, Decoding, Reading
+from .arms import Decoding, Reading
 from .loop import Block, Readers, blocks
 from .model import CausalModel
-from .prefix import PrefixCache
+from .prefix import PrefixCache, Wanted
+from .request import DecodeRequest, EngineOptions, Outcome
 from .tally import Tally
 from .text import Decodes, TextStream
 from .trim import Step, Trimmer
@@ -24,57 +24,9 @@ from .view import View
 
 __all__ = ["DecodeRequest", "Engine", "EngineOptions", "Outcome", "Step"]
 
-GIB = 1024**3
 GROWTH_ROOM = 512  # tokens of answer to leave room for at once; longer answers grow the cache
 
 Check = Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
-class EngineOptions:
-    """Limits of an engine: bytes of finished requests' caches to keep, and each view's longest prompt."""
-
-    prefix_cache_bytes: int = 4 * GIB
-    max_verifier_tokens: int | None = None
-    max_drafter_tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.prefix_cache_bytes < 0:
-            raise ConfigurationError(f"prefix_cache_bytes={self.prefix_cache_bytes} must not be negative")
-        for name in ("max_verifier_tokens", "max_drafter_tokens"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigurationError(f"{name}={value} must be at least 1")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecodeRequest:
-    """Token ids of both views, each ending with the same generation prompt, and how to decode from them.
-
-    `max_tokens` None: until the context is full. `cache_salt` isolates prefix reuse between tenants.
-    """
-
-    full: Sequence[int]
-    compressed: Sequence[int]
-    arm: Arm = ARMS["asymspec"]
-    options: AsymSpecOptions = field(default_factory=AsymSpecOptions)
-    max_tokens: int | None = None
-    stop: tuple[str, ...] = ()
-    cache_salt: str | None = None
-    request_id: str = ""
-
-    def prompt(self, reading: Reading) -> Sequence[int]:
-        """The token ids that reading reads."""
-        return self.full if reading.view == "full" else self.compressed
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a request ended; `num_tokens` counts an EOS token too."""
-
-    finish_reason: Literal["stop", "length"]
-    num_tokens: int
-    report: AsymSpecReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +37,11 @@ class _Session:
     fallback: str | None
     views: dict[str, View]
     cached: CachedTokens
+
+    @property
+    def forwarded_tokens(self) -> dict[str, int]:
+        """Positions each role's model has computed so far."""
+        return {role: view.num_forwarded for role, view in self.views.items()}
 
     @property
     def readers(self) -> Readers:
@@ -142,16 +99,24 @@ class Engine:
             committed: list[int] = []
             try:
                 return (yield from self._run(request, session, committed, budget, check))
+            except BaseException as error:
+                self._record_error(request, session, error)
+                raise
             finally:
                 self._keep(request, session, committed)
+
+    def check_room(self, request: DecodeRequest) -> None:
+        """Raises what `decode` would raise for a view, or a view and its answer, without room."""
+        self._output_budget(request, self._choose(request)[0])
 
     def _choose(self, request: DecodeRequest) -> tuple[Decoding, str | None]:
         """The decoding to run, and why it differs from the one asked for."""
         decoding = request.arm.decoding(request.options)
         is_lossy = decoding.is_asymmetric and decoding.rule.gate != "strict" and not decoding.keeps_gate
         if is_lossy and list(request.full) == list(request.compressed):
-            return replace(decoding, mode="strict", rule=Rule("strict", "none")), "identical_views"
-        return decoding, None
+            fallback = ", ".join(filter(None, (request.fallback, "identical_views")))
+            return replace(decoding, mode="strict", rule=Rule("strict", "none")), fallback
+        return decoding, request.fallback
 
     def _readings(self, request: DecodeRequest, decoding: Decoding) -> dict[str, Reading]:
         """Who must read what, in the order of reading; a base view equal to the drafting view is left out."""
@@ -191,13 +156,19 @@ class Engine:
         return budget or 1
 
     def _open(self, request: DecodeRequest, decoding: Decoding, fallback: str | None) -> _Session:
-        views, cached = {}, {}
-        for role, reading in self._readings(request, decoding).items():
-            model, prompt = self.models[reading.model], request.prompt(reading)
-            reserved = len(prompt) + min(request.max_tokens or GROWTH_ROOM, GROWTH_ROOM)
-            hit = self.prefixes.take((id(model), request.cache_salt), prompt, reserved)
-            views[role] = View(model, prompt, hit.cache)
-            cached[role] = hit.num_tokens
+        readings = self._readings(request, decoding)
+        room = min(request.max_tokens or GROWTH_ROOM, GROWTH_ROOM)
+        wanted = []
+        for reading in readings.values():
+            prompt = request.prompt(reading)
+            owner = (id(self.models[reading.model]), request.cache_salt)
+            wanted.append(Wanted(owner, prompt, len(prompt) + room))
+        hits = dict(zip(readings, self.prefixes.take(wanted), strict=True))
+        views = {
+            role: View(self.models[reading.model], request.prompt(reading), hits[role].cache)
+            for role, reading in readings.items()
+        }
+        cached = {role: hit.num_tokens for role, hit in hits.items()}
         self.recorder.record(
             "request",
             request_id=request.request_id,
@@ -211,7 +182,7 @@ class Engine:
             bonus=decoding.bonus,
             fallback=fallback,
             prompt_tokens={role: len(view.prompt) for role, view in views.items()},
-            cached_tokens=dict(cached),
+            cached_tokens=cached,
         )
         return _Session(decoding, fallback, views, CachedTokens(**cached))
 
@@ -256,7 +227,7 @@ class Engine:
             num_tokens=trimmer.num_tokens,
             elapsed_s=time.monotonic() - started,
             time_to_first_token_s=first_s,
-            forwarded_tokens={role: view.num_forwarded for role, view in views.items()},
+            forwarded_tokens=session.forwarded_tokens,
         )
         return Outcome(trimmer.finish_reason or "stop", trimmer.num_tokens, report)
 
@@ -281,6 +252,17 @@ class Engine:
             divergence=list(block.divergence),
             elapsed_s=elapsed_s,
             **content,
+        )
+
+    def _record_error(self, request: DecodeRequest, session: _Session, error: BaseException) -> None:
+        if isinstance(error, GeneratorExit):
+            error = RequestAbortedError("the caller closed the stream")
+        self.recorder.record(
+            "error",
+            request_id=request.request_id,
+            error_type=type(error).__name__,
+            message=str(error),
+            forwarded_tokens=session.forwarded_tokens,
         )
 
     def _keep(self, request: DecodeRequest, session: _Session, committed: list[int]) -> None:

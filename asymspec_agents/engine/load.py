@@ -60,4 +60,6 @@ def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
         raise WeightsError(f"cannot load a tokenizer from {folder}: {error}") from error
+    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):  # made up where files are missing
+        raise WeightsError(f"cannot load a tokenizer from {folder}: its files are missing")
     return tokenizer

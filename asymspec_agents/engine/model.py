@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers.utils.logging import set_tqdm_hook
 
-from ..errors import IncompatibleModelsError, WeightsError
+from ..errors import ConfigurationError, IncompatibleModelsError, WeightsError
+from .attention import read_cache_in_place
 from .cache import KVCache
 
 __all__ = ["CausalModel", "load_model"]
@@ -35,6 +39,7 @@ class CausalModel:
         self.name = name
         self.module = module
         module.train(False)
+        read_cache_in_place(module)
         config = module.config.get_text_config(decoder=True)
         self.vocab_size = int(config.vocab_size)
         self.max_positions = _max_positions(config)
@@ -85,23 +90,55 @@ def load_model(
 ) -> CausalModel:
     """The model of a local transformers folder; `device` None picks CUDA where present.
 
-    Raises WeightsError when the folder holds no loadable model.
+    Raises WeightsError where the folder holds no complete model, IncompatibleModelsError for a kind of model
+    the engine cannot run, ConfigurationError for an unknown dtype or device.
     """
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    from safetensors import SafetensorError
+
+    name = name or Path(folder).name
+    target = _device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    torch_dtype = getattr(torch, dtype, None)
+    if not isinstance(torch_dtype, torch.dtype) or not torch_dtype.is_floating_point:
+        raise ConfigurationError(f"dtype={dtype!r} is no floating-point type of torch")
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        module = AutoModelForCausalLM.from_pretrained(
-            folder,
-            config=config,
-            dtype=getattr(torch, dtype),
-            trust_remote_code=False,
-            local_files_only=True,
-            use_safetensors=True,
-        )
-    except (OSError, ValueError, KeyError) as error:
+        if getattr(config, "is_encoder_decoder", False):
+            raise IncompatibleModelsError(f"{name} is an encoder-decoder; a decoder-only model is needed")
+        with _no_progress_bar():
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                folder,
+                config=config,
+                dtype=torch_dtype,
+                trust_remote_code=False,
+                local_files_only=True,
+                use_safetensors=True,
+                output_loading_info=True,
+            )
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise WeightsError(f"cannot load a causal language model from {folder}: {error}") from error
-    module.to(torch.device(device))  # type: ignore[arg-type]  # transformers wraps nn.Module.to untyped
-    return CausalModel(module, name or Path(folder).name)
+    module, info = loaded
+    if info["missing_keys"]:  # transformers would go on with random values there
+        missing = sorted(info["missing_keys"])
+        raise WeightsError(f"{folder} lacks {len(missing)} of the model's weights, {missing[0]} among them")
+    module.to(target)
+    return CausalModel(module, name)
+
+
+def _device(device: str) -> torch.device:
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:  # torch built without CUDA asserts
+        raise ConfigurationError(f"device={device!r}: {str(error).splitlines()[0]}") from error
+
+
+@contextlib.contextmanager
+def _no_progress_bar() -> Iterator[None]:
+    """Keeps transformers from drawing bars meanwhile; whoever loads shows progress in a way of its own."""
+    previous = set_tqdm_hook(lambda factory, args, kwargs: factory(*args, **{**kwargs, "disable": True}))
+    try:
+        yield
+    finally:
+        set_tqdm_hook(previous)
 
 
 def _max_positions(config: Any) -> int:

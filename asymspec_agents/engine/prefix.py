@@ -12,9 +12,18 @@ from numpy.typing import NDArray
 from ..errors import ConfigurationError
 from .cache import KVCache
 
-__all__ = ["PrefixCache", "PrefixHit"]
+__all__ = ["PrefixCache", "PrefixHit", "Wanted"]
 
 Tokens = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What one reader is about to read, under which owner, and the room (in positions) it will need."""
+
+    owner: Hashable
+    prompt: Sequence[int]
+    reserved: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +57,41 @@ class PrefixCache:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def take(self, owner: Hashable, prompt: Sequence[int], reserved: int) -> PrefixHit:
-        """The longest stored prefix of `prompt`, its last token aside, which is always read anew.
+    def take(self, readers: Sequence[Wanted]) -> list[PrefixHit]:
+        """For each reader of one call the longest stored prefix of its prompt, the last token aside.
 
-        The cache handed out, empty where nothing fits, leaves room for `reserved` positions when it grows.
+        That token is always read anew. A cache handed out, empty where nothing fits, leaves room for what was
+        reserved when it grows. Readers of one call may continue the same stored sequence.
         """
-        wanted = np.asarray(prompt, dtype=np.int64)[:-1]
+        found = [self._longest(reader) for reader in readers]
+        whole = {
+            key: index
+            for index, (key, length) in enumerate(found)
+            if key is not None and length == len(self._entries[key][1])
+        }
+        hits = []
+        for index, (reader, (key, length)) in enumerate(zip(readers, found, strict=True)):
+            stored = KVCache() if key is None else self._entries[key][2]
+            if key is not None:
+                self._entries.move_to_end(key)
+            if key is None or whole.get(key) == index:  # nothing to share, or handed over without a copy
+                stored.reserve(reader.reserved)
+                hits.append(PrefixHit(stored, length))
+            else:
+                hits.append(PrefixHit(stored.copy_prefix(length, reader.reserved), length))
+        for key in whole:
+            del self._entries[key]
+        return hits
+
+    def _longest(self, reader: Wanted) -> tuple[int | None, int]:
+        """The entry with the longest common prefix, and that prefix's length."""
+        wanted = np.asarray(reader.prompt, dtype=np.int64)[:-1]
         best_key, best_length = None, 0
-        for key, (entry_owner, tokens, _) in self._entries.items():
-            length = _common_length(tokens, wanted) if entry_owner == owner else 0
+        for key, (owner, tokens, _) in self._entries.items():
+            length = _common_length(tokens, wanted) if owner == reader.owner else 0
             if length > best_length:
                 best_key, best_length = key, length
-        cache = KVCache()
-        if best_key is not None:
-            _, tokens, cache = self._entries[best_key]
-            if best_length == len(tokens):
-                del self._entries[best_key]
-            else:
-                self._entries.move_to_end(best_key)
-                return PrefixHit(cache.copy_prefix(best_length, reserved), best_length)
-        cache.reserve(reserved)
-        return PrefixHit(cache, best_length)
+        return best_key, best_length
 
     def put(self, owner: Hashable, tokens: Sequence[int], cache: KVCache) -> None:
         """Stores a cache that holds exactly `tokens`; drops the oldest where room is short."""
@@ -78,11 +101,11 @@ class PrefixCache:
             return
         stored = np.asarray(tokens, dtype=np.int64)
         for key, (entry_owner, other, _) in list(self._entries.items()):
-            if (
-                entry_owner == owner
-                and len(other) <= len(stored)
-                and _common_length(other, stored) == len(other)
-            ):
+            common = _common_length(other, stored) if entry_owner == owner else 0
+            if common == len(stored):  # an entry holds all of it and maybe more
+                self._entries.move_to_end(key)
+                return
+            if common == len(other) and entry_owner == owner:
                 del self._entries[key]  # a prefix of the new one serves nothing more
         self._entries[self._serial] = (owner, stored, cache)
         self._serial += 1

@@ -45,7 +45,7 @@ def check_version(version: str) -> None:
 
 
 try:
-    import smolagents  # type: ignore[import-untyped]
+    import smolagents
 except ModuleNotFoundError as error:
     if error.name != "smolagents":
         raise
@@ -53,7 +53,7 @@ except ModuleNotFoundError as error:
 
 check_version(smolagents.__version__)
 
-from smolagents.models import (  # type: ignore[import-untyped]  # noqa: E402 - the version fits
+from smolagents.models import (  # noqa: E402 - the version fits
     MODEL_REGISTRY,
     REMOVE_PARAMETER,
     ChatMessage,
@@ -65,7 +65,7 @@ from smolagents.models import (  # type: ignore[import-untyped]  # noqa: E402 - 
     Model,
     get_tool_json_schema,
 )
-from smolagents.monitoring import TokenUsage  # type: ignore[import-untyped]  # noqa: E402
+from smolagents.monitoring import TokenUsage  # noqa: E402
 
 
 def register_model(cls: type[Model]) -> None:

@@ -108,15 +108,21 @@ class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
     def _inner_call(
         self, messages: Sequence[ChatMessage | Mapping[str, Any]], tools: Sequence[Any] | None
     ) -> _InnerCall:
-        """What the inner model is given: the one place to change for a model that takes both views."""
+        """What the inner model is given: the compressed view, or everything where it cannot be made."""
+        given = list(messages)
+        call = self.routing.guarded(lambda: self._compressed_call(given, tools))
+        return call if call is not None else _InnerCall(given, tools)
+
+    def _compressed_call(
+        self, messages: list[ChatMessage | Mapping[str, Any]], tools: Sequence[Any] | None
+    ) -> _InnerCall | None:
+        """The one place to change for an inner model that takes both views."""
         wire = to_wire(messages, None)
         routed = self.routing.route(wire, [tool_schema(tool) for tool in tools or ()], tools or ())
+        if routed is None:
+            return None
         # Against what was given, not routed.full: a router may have cut that to the drafter's limit.
-        edits = (
-            None if routed is None else self.routing.guarded(lambda: derive_edits(wire, routed.compressed))
-        )
-        if routed is None or edits is None:
-            return _InnerCall(list(messages), tools)
+        edits = derive_edits(wire, routed.compressed)
         shown = tools if tools is None else signature_copies(tools, routed.compressed_tools)
         return _InnerCall(edit_chat_messages(messages, edits), shown)
 

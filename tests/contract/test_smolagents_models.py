@@ -94,6 +94,20 @@ def test_a_stream_adds_up_to_the_whole_answer():
     assert deltas[-1].content == ""
 
 
+def test_a_call_without_a_function_is_left_out():
+    calls = (ToolCall(id="a", type="custom"), ToolCall(id="b", function={"name": "f", "arguments": None}))
+    model, _ = asymspec([scripted_response("", tool_calls=calls)] * 2)
+    assert [call.id for call in model.generate(USER).tool_calls] == ["b"]
+    assert [c.id for c in agglomerate_stream_deltas(list(model.generate_stream(USER))).tool_calls] == ["b"]
+
+
+def test_tool_schemas_can_stand_for_tools():
+    schema = {"type": "function", "function": {"name": "f", "description": "Long. " * 50, "parameters": {}}}
+    model, backend = asymspec()
+    model.generate(USER, tools_to_call_from=[schema])
+    assert [tool.wire() for tool in backend.requests[0].tools] == [schema]
+
+
 def test_closing_a_stream_closes_the_backends():
     closed = []
 
@@ -179,6 +193,17 @@ def test_a_wrapper_passes_on_every_argument_and_only_those_given():
         "tools_to_call_from": [],
         "grammar": "g",
     }
+
+
+@pytest.mark.parametrize(
+    ("messages", "tools"),
+    [([{"role": "user", "content": 5}], None), (USER, [SimpleNamespace(name="no inputs")])],
+    ids=["message", "tool"],
+)
+def test_what_only_the_inner_model_understands_is_handed_on(messages, tools):
+    inner = Custom()
+    RoutedModel(inner).generate(iter(messages), tools_to_call_from=tools)
+    assert inner.seen == (messages, {} if tools is None else {"tools_to_call_from": tools})
 
 
 def test_duck_typed_models_can_be_wrapped_and_others_are_refused():

@@ -1,8 +1,8 @@
 """The slow decoder the engine must equal: no cache, every view read anew, the rule in float64.
 
 Written from the published formulas (AsymSpec, arXiv 2608.26004, section 3, with the tables of gates and
-deltas around it). It takes from the package only the names of a rule's parameters. Logits are those of a plain
-forward over a whole sequence, memoised by prefix, so that many settings can share them.
+deltas around it). It takes from the package only the names of a rule's parameters. Logits are those of a
+plain forward over a whole sequence, memoised by prefix, so that many settings can share them.
 
 Notation: t verifier on the compressed view, a drafter on the full view, b drafter on the compressed view.
 """
@@ -43,7 +43,7 @@ class Rows:
         return self._memo[sequence]
 
     def prime(self, sequence: tuple[int, ...], first: int) -> None:
-        """One forward for every prefix of at least `first` tokens: for models too big for one forward each."""
+        """One forward for all prefixes of at least `first` tokens: for models too slow for one each."""
         for index, row in enumerate(self._forward(sequence)[first - 1 :]):
             self._memo[sequence[: first + index]] = row
 

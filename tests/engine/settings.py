@@ -64,9 +64,7 @@ def naive_arm(
     drafter = None if drafting is None else _reader(architecture, views, *drafting)
     is_scd = arm == "scd"
     rule = (
-        Rule("fused_greedy", "scd", beta=options.beta, plausibility=0.1)
-        if is_scd
-        else Rule("strict", "none")
+        Rule("fused_greedy", "scd", beta=options.beta, plausibility=0.1) if is_scd else Rule("strict", "none")
     )
     return Naive(
         rule,

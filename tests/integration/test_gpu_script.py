@@ -6,19 +6,22 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
-
-torch = pytest.importorskip("torch", reason="the extra engine is not installed")
+import torch
 
 from asymspec_agents.decoding.modes import MODES
-from asymspec_agents.decoding.rule import verify_block
+from asymspec_agents.decoding.rule import BlockResult, verify_block
+from asymspec_agents.engine import loop
 from asymspec_agents.engine.cache import KVCache
-from benchmarks import gpu
-from benchmarks.gpu_exact import SETTINGS, ExactPair, Setting, check_setting
-from benchmarks.gpu_models import PAIRS, PairShape
-from benchmarks.gpu_speed import CoinVerdicts
+from asymspec_agents.engine.loop import Readers
+from asymspec_agents.engine.view import View
+from benchmarks import gpu, gpu_speed
+from benchmarks.gpu_exact import SETTINGS, ExactPair, Setting, check_setting, is_greedy_text
+from benchmarks.gpu_models import GIB, PAIRS, TINY, PairShape, SpeedPair
+from benchmarks.gpu_speed import SPEED_ARMS, CoinVerdicts, Measured, Prompt, SpeedArm
 from tests.architecture import ROOT
 
 VOCAB = 50
@@ -50,9 +53,9 @@ def test_the_script_runs_with_torch_and_transformers_alone(tmp_path: Path) -> No
     assert content["provenance"]["torch"] == torch.__version__
 
 
-@pytest.mark.parametrize("setting", SETTINGS[2:], ids=lambda setting: setting.name)
+@pytest.mark.parametrize("setting", SETTINGS[3::4], ids=lambda setting: setting.name)
 def test_the_engine_is_exact(pair: ExactPair, setting: Setting) -> None:
-    checked = check_setting(pair, setting, 16, lambda: None)
+    checked = check_setting(pair, setting, 24, lambda: None)
     assert checked.is_exact, checked
     assert checked.num_accepted
     assert checked.num_refused
@@ -61,8 +64,9 @@ def test_the_engine_is_exact(pair: ExactPair, setting: Setting) -> None:
 def test_a_cache_damaged_by_roll_back_is_noticed(pair: ExactPair, monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(self: KVCache, length: int) -> None:
         rewind(self, length)
-        for layer in self.layers:
-            layer.values[:, :, layer.length - 1] = 0.0
+        with torch.inference_mode():
+            for layer in self.layers:
+                layer.values[:, :, layer.length - 1] = 0.0
 
     rewind = KVCache.rewind
     monkeypatch.setattr(KVCache, "rewind", careless)
@@ -70,11 +74,12 @@ def test_a_cache_damaged_by_roll_back_is_noticed(pair: ExactPair, monkeypatch: p
     assert not checked.is_exact
 
 
-def test_lossless_text_that_is_not_greedy_is_noticed(pair: ExactPair) -> None:
-    lossy = Setting("not strict", MODES["product"], 2)
-    checked = check_setting(pair, lossy, 16, lambda: None)
-    assert checked.is_greedy is None  # nothing is promised
-    assert check_setting(pair, SETTINGS[0], 16, lambda: None).is_greedy
+def test_text_that_is_not_greedy_is_noticed(pair: ExactPair) -> None:
+    assert check_setting(pair, SETTINGS[1], 16, lambda: None).is_greedy
+    ids = torch.tensor([pair.compressed])
+    best, second = pair.verifier.module(input_ids=ids).logits[0, -1].topk(2).indices.tolist()
+    assert is_greedy_text(pair, [best])
+    assert not is_greedy_text(pair, [second])
 
 
 def test_a_stage_that_runs_out_of_time_says_so_and_keeps_the_rest(
@@ -136,6 +141,76 @@ def test_plain_blocks_keep_their_verdict() -> None:
     verifier, no_drafts = torch.randn(1, 1, VOCAB), torch.empty((1, 0), dtype=torch.long)
     ours = CoinVerdicts(0.0, seed=0)(MODES["strict"], no_drafts, None, None, verifier)
     assert torch.equal(ours.tokens, verify_block(MODES["strict"], no_drafts, None, None, verifier).tokens)
+
+
+@pytest.mark.parametrize("arm", SPEED_ARMS, ids=lambda arm: arm.name)
+def test_a_block_stays_on_its_device(arm: SpeedArm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the meta device a tensor left on the CPU, or a value read by the host, raises."""
+    pair = SpeedPair.build(TINY, torch.device("meta"))
+    prompt = Prompt.of(1000, 0.25, 1024, seed=0)  # more than one prefill chunk
+    readers = Readers(
+        View(pair.verifier, prompt.ids(arm.verifying)),
+        View(pair.drafter, prompt.ids(arm.drafting)) if arm.drafting else None,
+        View(pair.drafter, prompt.ids(arm.base)) if arm.base else None,
+    )
+    for view in readers.all():
+        view.prefill(lambda: None)
+    results: list[BlockResult] = []
+    monkeypatch.setattr(loop, "_block", lambda result, num_drafted: results.append(result))
+    loop.next_block(readers, [], arm.rule, arm.num_draft_tokens, arm.bonus, 1024)
+    assert results[0].tokens.is_meta
+    assert results[0].tokens.shape == (1, 3 if arm.drafting else 1)
+
+
+class FakeGPU:
+    """A device of so many GiB on which building a pair may run out of memory."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, free_gib: int, out_of_memory: tuple[str, ...]
+    ) -> None:
+        self.built: list[str] = []
+
+        def build(shape: PairShape, device: object) -> SpeedPair:
+            self.built.append(shape.name)
+            if shape.name in out_of_memory:
+                raise torch.OutOfMemoryError
+            return SpeedPair(shape, *tiny)
+
+        def row(pair: SpeedPair, arm: SpeedArm, prompt: Prompt, *rest: object) -> Measured:
+            lengths = len(prompt.full), len(prompt.compressed)
+            return Measured(arm.name, *lengths, 4, 0.1, 30.0, 0.2, 0.03, 0.02, 2, 0, 0, 1)
+
+        built = SpeedPair.build(TINY, torch.device("meta"))
+        tiny = built.verifier, built.drafter
+        monkeypatch.setattr(SpeedPair, "build", build)
+        monkeypatch.setattr(gpu_speed, "measure", row)
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free_gib * GIB, free_gib * GIB))
+        monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("free_gib", "out_of_memory", "built"),
+    [
+        (139, (), ["32B/4B"]),
+        (79, (), ["14B/1.7B"]),
+        (79, ("14B/1.7B",), ["14B/1.7B", "8B/0.6B"]),
+        (23, (), ["1.7B/0.6B"]),
+        (4, (), []),
+    ],
+)
+def test_the_largest_pair_that_fits_is_timed(
+    free_gib: int, out_of_memory: tuple[str, ...], built: list[str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    device = FakeGPU(monkeypatch, free_gib, out_of_memory)
+    options = gpu.parse_options(["--out", str(tmp_path)])
+    session = gpu.Session(options, torch.device("cuda", 0), time.monotonic(), {})
+    gpu.time_pairs(session)
+    assert device.built == built
+    assert len(session.rows) == (12 if built else 0)
+    printed = capsys.readouterr().out
+    assert printed.count("out of memory") == len(out_of_memory)
+    assert printed.count("too large") == list(PAIRS).index(built[0]) if built else len(PAIRS)
 
 
 @pytest.mark.parametrize("shape", PAIRS.values(), ids=PAIRS)

@@ -35,7 +35,7 @@ def examples(count: int) -> settings:
 
 def logits_of(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> Array:
     """Random logits: ordinary, almost certain, down to probabilities of 1e-10 and 1e-30, or full of ties."""
-    normal = rng.normal(size=shape)
+    normal: Array = np.asarray(rng.normal(size=shape))
     if kind == "peaked":
         return normal * 12
     if kind == "tiny":
@@ -44,7 +44,7 @@ def logits_of(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> Ar
         return rng.integers(-1, 2, size=shape).astype(np.float64)
     if kind == "flat":
         return np.zeros(shape)
-    return normal * 2 + (200.0 if kind == "offset" else 0.0)
+    return np.asarray(normal * 2 + (200.0 if kind == "offset" else 0.0))
 
 
 def forbid(rng: np.random.Generator, logits: Array, share: float) -> Array:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
-Logits = Sequence[Sequence[float]] | NDArray[np.float64]
+Logits = Sequence[Sequence[float] | Vector] | Vector
 LN2 = math.log(2.0)
 ROUNDING = 1e-12  # float64's own: an equality within it is an equality
 NEAR = 1e-3  # how close to winning an implausible token must be for its exclusion to matter to the margin
@@ -229,7 +229,7 @@ def decode_block(
             return Block(tuple(tokens), index, 1, 0, tuple(divergences), margin)
         tokens.append(draft)
     if bonus == "verifier":
-        widths = [np.shape(x)[-1] for x in (t, a, b) if x is not None]
+        widths = [np.asarray(x).shape[-1] for x in (t, a, b) if x is not None]
         width = min([*widths, vocab_size] if vocab_size else widths)
         last = log_softmax(t[len(drafts)][:width])
         tokens.append(first_max(last))

@@ -51,12 +51,26 @@ def newest_user(messages: list[Wire]) -> int | None:
     for index, message in enumerate(messages):
         if message["role"] == "user":
             texts = [text_of(message, part) for part in _parts(message)]
+            if (
+                message["content"]
+                and not texts
+                and seen_any
+                and opens_with_observation(messages[index + 1 :])
+            ):
+                continue  # images of the observation
             if not seen_any or not texts or any(not is_observation(text) for text in texts):
                 found = index
                 seen_any = True
         elif message["role"] not in ("system", "developer"):
             seen_any = True
     return found
+
+
+def opens_with_observation(messages: list[Wire]) -> bool:
+    if not messages or messages[0]["role"] != "user":
+        return False
+    texts = [text_of(messages[0], part) for part in _parts(messages[0])]
+    return bool(texts) and is_observation(texts[0])
 
 
 def _parts(message: Wire) -> list[int | None]:
@@ -240,10 +254,18 @@ def test_docs_are_replaced_and_nothing_else(texts: list[str], prompt: str) -> No
     assert shown == prompt
 
 
-@pytest.mark.parametrize("size_chars", [5_000_000])
-@pytest.mark.parametrize("seed", ["x", "列車", '{"id": 1.0}\n', "\ud800", "<|endoftext|> "])
-def test_an_output_of_five_megabytes(seed: str, size_chars: int) -> None:
-    text = seed * (size_chars // len(seed))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        "x",
+        "\ud800",
+        "<|endoftext|> ",
+        pytest.param("列車", marks=pytest.mark.full),
+        pytest.param('{"id": 1.0}\n', marks=pytest.mark.full),
+    ],
+)
+def test_an_output_of_five_megabytes(seed: str) -> None:
+    text = seed * (5_000_000 // len(seed))
     messages = agent_run(1)
     messages[-1]["content"] = text
     router = ContextRouter(ViewPolicy(max_verifier_tokens=3_000, compress_timeout_s=None))
@@ -297,7 +319,7 @@ def test_a_fresh_process_computes_the_same_views() -> None:
             check=True,
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
         ).stdout
-        for seed in ("0", "1", "2")
+        for seed in ("1", "2")
     }
     assert len(outputs) == 1
     expected = []

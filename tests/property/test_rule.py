@@ -42,7 +42,7 @@ class Tally:
 def test_verify_block_is_the_oracle(gate: Gate) -> None:
     tally = Tally()
 
-    @examples(400)
+    @examples(250)
     @given(case=cases(gate))
     def compare(case: Case) -> None:
         result = case.run()
@@ -75,7 +75,7 @@ def _position(case: Case, row: int, place: int) -> tuple[Array, Array, Array]:
     return t, a, b
 
 
-@examples(300)
+@examples(150)
 @given(data=st.data())
 def test_score_accept_and_divergence_are_the_oracles(data: st.DataObject) -> None:
     gate = data.draw(st.sampled_from(GATES))

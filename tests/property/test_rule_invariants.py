@@ -139,13 +139,13 @@ def test_disjoint_views_halve_gamma(seed: int, kind: str, gamma: float, side: in
     """Invariant 2, second half: the threshold is γ/2 under `cda`, γ·2^(−1/i) under `position`."""
     rng = np.random.default_rng(seed)
     places, vocab = 3, 6
-    a = logits_of(rng, kind, (1, places, vocab))
-    b = logits_of(rng, kind, (1, places, vocab))
-    a[..., 3:], b[..., :3] = -np.inf, -np.inf
-    a, b = torch.from_numpy(a).float(), torch.from_numpy(b).float()
+    left, right = (logits_of(rng, kind, (1, places, vocab)) for _ in range(2))
+    left[..., 3:], right[..., :3] = -np.inf, -np.inf
+    a, b = (torch.from_numpy(x).float() for x in (left, right))
     draft = 3 + int(rng.integers(3))
     base = log_probs(b)[0, :, draft].double()
-    for gate in ("cda", "position"):
+    both: tuple[Gate, ...] = ("cda", "position")
+    for gate in both:
         exponent = torch.ones(places) if gate == "cda" else 1 / torch.arange(1, places + 1)
         wanted = base + math.log(gamma) - math.log(2) * exponent + side * 1e-3
         if float(wanted.max()) > -1e-2:

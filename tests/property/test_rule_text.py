@@ -88,7 +88,7 @@ rules = st.builds(
 )
 
 
-@examples(120)
+@examples(80)
 @given(rule=rules, seed=st.integers(0, 10**6), num_draft_tokens=st.integers(1, 8))
 def test_the_text_is_the_same_for_every_block_length(rule: Rule, seed: int, num_draft_tokens: int) -> None:
     """Invariants 7 and 11: bonus "rule" and "none" give the oracle's token-by-token text at any K."""
@@ -104,7 +104,7 @@ def test_the_text_is_the_same_for_every_block_length(rule: Rule, seed: int, num_
         assert counts["fused"] <= counts["blocks"]
 
 
-@examples(60)
+@examples(40)
 @given(seed=st.integers(0, 10**6), num_draft_tokens=st.integers(1, 8), rule=rules)
 def test_strict_is_the_verifiers_greedy_text(seed: int, num_draft_tokens: int, rule: Rule) -> None:
     """Lossless whatever else the rule carries, for every bonus mode (what identical views decode with)."""

@@ -64,7 +64,7 @@ tools = objects(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(messages, max_size=4))
 def test_messages_come_back_as_they_were_given(given_messages: list[dict[str, Any]]) -> None:
     before = json.dumps(given_messages)
@@ -78,7 +78,7 @@ def test_messages_come_back_as_they_were_given(given_messages: list[dict[str, An
     assert json.dumps(given_messages) == before
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(tools, max_size=3))
 def test_tools_come_back_as_they_were_given(given_tools: list[dict[str, Any]]) -> None:
     wire = [tool.wire() for tool in parse_tools(given_tools)]

@@ -55,14 +55,11 @@ def test_numbers_are_held_to_their_range(field: str, good: list[Any], bad: list[
 
 
 def test_the_error_shows_which_end_of_a_range_is_open() -> None:
-    for field, interval in (
-        ("beta", "[0, 4]"),
-        ("slack", "(0, 1]"),
-        ("plausibility", "[0, 1)"),
-        ("scale", "(0, inf)"),
-    ):
+    bad: Any = -1
+    intervals = {"beta": "[0, 4]", "slack": "(0, 1]", "plausibility": "[0, 1)", "scale": "(0, inf)"}
+    for field, interval in intervals.items():
         with pytest.raises(ConfigurationError) as caught:
-            Rule(**{field: -1})
+            Rule(**{field: bad})
         assert str(caught.value).endswith(interval)
 
 
@@ -73,10 +70,11 @@ def test_agreement_is_true_or_false(value: Any) -> None:
 
 
 def test_unknown_names_are_errors_that_list_the_known_ones() -> None:
-    for options in ({"gate": "Cda"}, {"delta": None}, {"gate": ["cda"]}):
+    unknown: tuple[dict[str, Any], ...] = ({"gate": "Cda"}, {"delta": None}, {"gate": ["cda"]})
+    for options in unknown:
         ((field, value),) = options.items()
         with pytest.raises(ConfigurationError) as caught:
-            Rule(**options)  # type: ignore[arg-type]
+            Rule(**options)
         assert f"{field}={value!r}" in str(caught.value)
         assert all(name in str(caught.value) for name in get_args(Gate if field == "gate" else Delta))
     with pytest.raises(ConfigurationError, match=r"mode='nope' is unknown; modes: asymspec, .*strict"):

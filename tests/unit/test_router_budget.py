@@ -146,6 +146,13 @@ def test_a_template_that_fails_leaves_the_estimate() -> None:
     assert routed.report.compressed_tokens <= 2_000
 
 
+def test_a_template_that_fails_on_a_shorter_view_leaves_its_estimate() -> None:
+    counts = iter([10_000])
+    routed = make_router(lambda messages, tools: next(counts), max_verifier_tokens=2_000).route(agent_run(6))
+    assert not routed.report.is_exact
+    assert routed.report.compressed_tokens <= 2_000
+
+
 def test_an_exact_overflow_carries_the_exact_count() -> None:
     messages = [{"role": "user", "content": "y" * 3_000}]
     with pytest.raises(ContextOverflowError) as caught:
@@ -221,15 +228,15 @@ def test_an_estimate_that_is_off_makes_no_turn_come_and_go(ratio: float) -> None
         texts = sum(-(-len(text) // 4) for message in messages for text in message.texts())
         return int(ratio * (texts + 20 * len(messages)))
 
-    router = make_router(template, max_verifier_tokens=6_000)
-    messages = agent_run(60)
+    router = make_router(template, max_verifier_tokens=5_000)
+    messages = agent_run(30)
     before: tuple[Tier, ...] = ()
     num_moves = 0
-    for turn in range(1, 61):
+    for turn in range(1, 31):
         routed = router.route(messages[: 2 + 2 * turn])
-        assert template(routed.compressed, ()) <= 6_000
+        assert template(routed.compressed, ()) <= 5_000
         tiers = routed.report.turn_tiers
         assert all(new >= old for old, new in zip(before, tiers, strict=False))
         num_moves += any(new > max(old, Tier.COMPRESSED) for old, new in zip(before, tiers, strict=False))
         before = tiers
-    assert num_moves <= 16
+    assert 1 <= num_moves < 20

@@ -1,0 +1,64 @@
+"""What an engine is asked and what it answers: limits, a request in token ids, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..errors import ConfigurationError
+from ..protocol import AsymSpecOptions, AsymSpecReport
+from .arms import ARMS, Arm, Reading
+
+__all__ = ["DecodeRequest", "EngineOptions", "Outcome"]
+
+GIB = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """Limits of an engine: bytes of finished requests' caches to keep, and each view's longest prompt."""
+
+    prefix_cache_bytes: int = 4 * GIB
+    max_verifier_tokens: int | None = None
+    max_drafter_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.prefix_cache_bytes < 0:
+            raise ConfigurationError(f"prefix_cache_bytes={self.prefix_cache_bytes} must not be negative")
+        for name in ("max_verifier_tokens", "max_drafter_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigurationError(f"{name}={value} must be at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeRequest:
+    """Token ids of both views, each ending with the same generation prompt, and how to decode from them.
+
+    `max_tokens` None: until the context is full. `cache_salt` isolates prefix reuse between tenants.
+    `fallback` names what the caller had to change about the request; trace and report repeat it.
+    """
+
+    full: Sequence[int]
+    compressed: Sequence[int]
+    arm: Arm = ARMS["asymspec"]
+    options: AsymSpecOptions = field(default_factory=AsymSpecOptions)
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    cache_salt: str | None = None
+    request_id: str = ""
+    fallback: str | None = None
+
+    def prompt(self, reading: Reading) -> Sequence[int]:
+        """The token ids that reading reads."""
+        return self.full if reading.view == "full" else self.compressed
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a request ended; `num_tokens` counts an EOS token too."""
+
+    finish_reason: Literal["stop", "length"]
+    num_tokens: int
+    report: AsymSpecReport
