@@ -36,7 +36,7 @@ test: $(READY)
 	@$(call gate,$(ROUTING:%=asymspec_agents/%.py),98)
 
 # The files that keep the router's promises.
-ROUTING := turns prompt_size views renditions replay fold fitting tool_view routed router
+ROUTING := views/* router
 
 # Silent when met, so that pytest's closing line stays the last one; the report when not.
 empty :=

@@ -7,10 +7,9 @@ A request's `messages` and `tools` are always the full view. The compressed view
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from typing_extensions import Self
 
 from .decoding.modes import MAX_DRAFT_TOKENS, BonusMode, Delta, Gate, Rule, named_rule
 from .errors import ConfigurationError, MessageError
@@ -28,6 +27,8 @@ __all__ = [
 ]
 
 PROTOCOL_VERSION = 1
+
+_O = TypeVar("_O", bound="AsymSpecOptions")
 
 
 class Edit(BaseModel):
@@ -64,7 +65,7 @@ class AsymSpecOptions(BaseModel):
     on_sampling: Literal["error", "greedy"] = "error"
 
     @model_validator(mode="after")
-    def _one_rule(self) -> Self:
+    def _one_rule(self) -> AsymSpecOptions:
         if (self.gate is None) != (self.delta is None):
             raise ValueError("gate and delta must be given together")
         if self.gate is not None and self.mode is not None:
@@ -73,7 +74,7 @@ class AsymSpecOptions(BaseModel):
         return self
 
     @classmethod
-    def of(cls, **options: Any) -> Self:
+    def of(cls: type[_O], **options: Any) -> _O:
         """Validated options; raises ConfigurationError instead of pydantic's own error."""
         try:
             return cls(**options)
@@ -81,7 +82,7 @@ class AsymSpecOptions(BaseModel):
             raise ConfigurationError(_first_problem(error)) from error
 
     @classmethod
-    def paper(cls, **options: Any) -> Self:
+    def paper(cls: type[_O], **options: Any) -> _O:
         """The authors' published configuration: unsteered bonus token, gate kept on identical views."""
         return cls.of(**{"bonus": "verifier", "identical_views": "gate", **options})
 
@@ -117,7 +118,7 @@ class AsymSpecRequest(AsymSpecOptions):
     tools: tuple[ToolSpec, ...] | None = None
 
     @model_validator(mode="after")
-    def _one_view(self) -> Self:
+    def _one_view(self) -> AsymSpecRequest:
         if (self.edits is None) == (self.messages is None):
             raise ValueError(
                 "exactly one of edits and messages must be given (empty edits: both views are the same)"

@@ -13,18 +13,18 @@ from typing import Any
 
 from .compress.auto import AutoCompressor
 from .compress.base import Compressor
-from .fitting import Conversation, Fitter, PromptCounter
 from .messages import Message, ToolSpec, parse_messages, parse_tools
 from .protocol import Edit
 from .recording import NULL_RECORDER, Recorder
-from .renditions import Renditions
-from .replay import Fold, Tier
-from .routed import PartChange, RoutedContext, RoutingReport
 from .store import ContentStore, MemoryStore
 from .tokens import EstimateCounter, TokenCounter
-from .tool_view import ToolDoc, shorten_docs, signature_tools
-from .turns import History
-from .views import ViewPolicy
+from .views.fitting import Conversation, Fitter, PromptCounter
+from .views.policy import ViewPolicy
+from .views.renditions import Renditions
+from .views.replay import Fold, Tier
+from .views.routed import PartChange, RoutedContext, RoutingReport
+from .views.tool_view import ToolDoc, shorten_docs, signature_tools
+from .views.turns import History
 
 __all__ = ["ContextRouter", "PartChange", "RoutedContext", "RoutingReport", "ToolDoc"]
 

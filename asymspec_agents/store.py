@@ -1,7 +1,7 @@
 """Originals of compressed contents, kept by sha256 so that a marker's short reference finds them again.
 
-`MemoryStore` is the default and forgets with the process: tool outputs may hold secrets. Who wants to keep them
-asks for `sqlite_store.SQLiteStore`.
+`MemoryStore` is the default and forgets with the process: tool outputs may hold secrets. Who wants to keep
+them asks for `sqlite_store.SQLiteStore`.
 """
 
 from __future__ import annotations

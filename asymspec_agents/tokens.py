@@ -77,15 +77,40 @@ _SHAPES = _table({"a": b"aA", "0": b"0", " ": b" ", "t": b"t", "n": b"n", "x": b
 # Tokens for each (non-overlapping) occurrence in the class string, its words or its shapes. No weight is
 # negative, so a longer text never counts less than a part it begins with.
 _CLASS_WEIGHTS = {
-    **{b"aA": 1.681, b"AA": 0.414, b"0": 1.19, b"n": 1.281, b" " * 16: 0.25, b"t" * 8: 0.25},
-    **{b"l": 0.604, b"m": 0.847, b"r": 0.172, b"b": 0.221, b"i": 0.761, b"s": 0.321},
-    **{b"k": 0.529, b"h": 0.611, b"g": 0.463, b"f": 0.979, b"e": 1.103},
+    b"aA": 1.681,
+    b"AA": 0.414,
+    b"0": 1.19,
+    b"n": 1.281,
+    b" " * 16: 0.25,
+    b"t" * 8: 0.25,
+    b"l": 0.604,
+    b"m": 0.847,
+    b"r": 0.172,
+    b"b": 0.221,
+    b"i": 0.761,
+    b"s": 0.321,
+    b"k": 0.529,
+    b"h": 0.611,
+    b"g": 0.463,
+    b"f": 0.979,
+    b"e": 1.103,
 }
 _WORD_WEIGHTS = {b"aaa": 0.394}
 _SHAPE_WEIGHTS = {
-    **{b" a": 0.523, b"na": 0.523, b"ta": 0.523, b".a": 0.219, b"0a": 0.219, b"xa": 0.219},
-    **{b" 0": 1.536, b" x": 1.186, b"..": 0.508},
-    **{b" .": 0.666, b"a.": 0.666, b"0.": 0.666, b"n.": 0.666, b"x.": 0.666},
+    b" a": 0.523,
+    b"na": 0.523,
+    b"ta": 0.523,
+    b".a": 0.219,
+    b"0a": 0.219,
+    b"xa": 0.219,
+    b" 0": 1.536,
+    b" x": 1.186,
+    b"..": 0.508,
+    b" .": 0.666,
+    b"a.": 0.666,
+    b"0.": 0.666,
+    b"n.": 0.666,
+    b"x.": 0.666,
 }
 
 

@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import argparse
 import copy
-import datetime
 import gc
 import json
-import os
-import platform
 import random
 import statistics
+import sys
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-import pydantic
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # when run as a script
 
-import asymspec_agents
 from asymspec_agents.compress.auto import AutoCompressor
 from asymspec_agents.compress.base import Rendition
 from asymspec_agents.router import ContextRouter
 from asymspec_agents.tokens import EstimateCounter, TokenCounter
 from asymspec_agents.views import ViewPolicy
+from benchmarks.provenance import provenance
 
 NUM_TURNS = 200
 RESULT_CHARS = 5_000
@@ -116,22 +115,6 @@ def _timed(router: ContextRouter, messages: list[dict[str, Any]]) -> tuple[float
     return time.perf_counter() - wall_s, time.process_time() - cpu_s
 
 
-def provenance(num_repeats: int) -> dict[str, Any]:
-    """Where, when and with what the figures were made."""
-    return {
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "machine": platform.processor() or platform.machine(),
-        "num_cpus": os.cpu_count(),
-        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-        "platform": platform.platform(),
-        "python": platform.python_version(),
-        "pydantic": pydantic.VERSION,
-        "asymspec_agents": asymspec_agents.__version__,
-        "num_turns": NUM_TURNS,
-        "num_repeats": num_repeats,
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--repeats", type=int, default=30)
@@ -144,7 +127,8 @@ def main() -> None:
         for row, label in (("seen_before", "  seen before"), ("one_new_turn", "  one new turn")):
             wall_ms, cpu_ms = result[f"{row}_s"] * 1e3, result[f"{row}_cpu_s"] * 1e3
             print(f"{label:<28}{wall_ms:>10.1f}{cpu_ms:>10.1f}{result[f'{row}_num_renditions']:>14.1f}")
-    print(json.dumps({"provenance": provenance(num_repeats), "results": results}))
+    made_with = provenance("pydantic", num_turns=NUM_TURNS, num_repeats=num_repeats)
+    print(json.dumps({"provenance": made_with, "results": results}))
 
 
 if __name__ == "__main__":

@@ -86,12 +86,12 @@ def _counter(model: str | None) -> TokenCounter:
     if model is None:
         return EstimateCounter()
     try:
-        from transformers import AutoTokenizer
+        from ..engine.load import load_tokenizer
     except ImportError as error:
         raise MissingDependencyError("transformers", "engine") from error
     from ..weights import resolve
 
-    return TokenizerCounter(AutoTokenizer.from_pretrained(resolve(model).path))
+    return TokenizerCounter(load_tokenizer(resolve(model).path))
 
 
 def _tokens(text: str) -> int:

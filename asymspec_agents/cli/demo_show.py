@@ -136,5 +136,6 @@ class Narrated(Backend):
         ]
         if report.drafted:
             parts.append(f"{report.accepted}/{report.drafted} drafts accepted, {report.fused} fused")
-        self._terminal.line()
-        self._terminal.line(f"  turn {totals.num_turns}: {'; '.join(parts)}; {seconds:.1f} s")
+        if usage.completion_tokens > 1:
+            self._terminal.line()
+        self._terminal.line(f"  call {totals.num_turns}: {'; '.join(parts)}; {seconds:.1f} s")

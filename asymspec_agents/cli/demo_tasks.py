@@ -2,7 +2,8 @@
 
 The formats the register wants stand only in the long documentation of `record_reading`, which the verifier
 sees as a signature; what is asked about the log stands in a tool output of some 2,000 tokens. The items are
-fixed here and printed before any model runs.
+fixed here and printed before any model runs. Counting (an id padded to eight digits, in an earlier form) is
+not among them: the verifier got it wrong with everything in view, so it says nothing about context.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any, ClassVar
 from smolagents import Tool
 
 __all__ = ["TASKS", "Item", "Outcome", "Task", "tools_for"]
+
+RECEIPT = "RC-20931"
 
 
 @dataclass(slots=True)
@@ -53,8 +56,7 @@ class RecordReading(Tool):  # type: ignore[misc]  # smolagents has no types
     description = """Stores one reading of a field station in the register of the water authority.
 
 How the register wants its values:
-- station_id: the number painted on the station, padded with zeros on the left to exactly eight digits and \
-sent as a string. Station 57 is "00000057". Shorter or longer ids are refused.
+- station: the number painted on the station, as a string.
 - measured_at: when the reading was taken, in local time, written YYYY-MM-DDTHH:MM:SS with a capital T \
 between date and time. Seconds are required; where none were noted they are 00. Dates in words, with \
 slashes or without seconds are refused.
@@ -65,10 +67,7 @@ value is a number, never a string; the unit is "m" for level, "m3/s" for flow, "
 - The register keeps no drafts: a call stores everything or nothing, and a refused call must be sent again \
 with all of its arguments."""
     inputs: ClassVar[dict[str, Any]] = {
-        "station_id": {
-            "type": "string",
-            "description": 'Station number, zero-padded to eight digits, for example "00000057".',
-        },
+        "station": {"type": "string", "description": "Number of the station."},
         "measured_at": {
             "type": "string",
             "description": 'Local time as YYYY-MM-DDTHH:MM:SS, for example "2024-11-30T18:20:00".',
@@ -85,11 +84,9 @@ with all of its arguments."""
         super().__init__()
         self._outcome = outcome
 
-    def forward(self, station_id: str, measured_at: str, values: list[Any]) -> str:
-        self._outcome.recorded.append(
-            {"station_id": station_id, "measured_at": measured_at, "values": values}
-        )
-        return "The reading was received."
+    def forward(self, station: str, measured_at: str, values: list[Any]) -> str:
+        self._outcome.recorded.append({"station": station, "measured_at": measured_at, "values": values})
+        return f"Received. The receipt number is {RECEIPT}."
 
 
 class ReadLog(Tool):  # type: ignore[misc]  # smolagents has no types
@@ -146,23 +143,31 @@ def _answered(name: str, wanted: str) -> Item:
     return Item(f"{name} in the answer", repr(wanted), lambda outcome: wanted in outcome.answer)
 
 
+def _value(quantity: str, value: float, unit: str) -> dict[str, Any]:
+    return {"quantity": quantity, "value": value, "unit": unit}
+
+
 TASKS = (
     Task(
-        "Record this reading: station 4471, 7 March 2026 at 9:05 a.m., level 1.82, temperature 11.5.",
+        "Record this reading: station 4471, 7 March 2026 at 9:05 a.m., level 1.82, temperature 11.5. "
+        "Then tell me the receipt number.",
         (
-            _recorded("station_id", "00004471"),
             _recorded("measured_at", "2026-03-07T09:05:00"),
-            _recorded(
-                "values",
-                [
-                    {"quantity": "level", "value": 1.82, "unit": "m"},
-                    {"quantity": "temperature", "value": 11.5, "unit": "degC"},
-                ],
-            ),
+            _recorded("values", [_value("level", 1.82, "m"), _value("temperature", 11.5, "degC")]),
+            _answered("receipt number", RECEIPT),
         ),
     ),
     Task(
         "Read the log of station 4471. Which model is its new main pump, and what is its serial number?",
         (_answered("model", "KX-4471-Z"), _answered("serial number", "88213-D")),
+    ),
+    Task(
+        "Record this reading: station 86, 12 November 2025 at 6:40 p.m., flow 3.4, turbidity 12. "
+        "Then tell me the receipt number.",
+        (
+            _recorded("measured_at", "2025-11-12T18:40:00"),
+            _recorded("values", [_value("flow", 3.4, "m3/s"), _value("turbidity", 12, "NTU")]),
+            _answered("receipt number", RECEIPT),
+        ),
     ),
 )

@@ -56,7 +56,7 @@ class Code:
 
     def _shorten_python(
         self, text: str, source: PythonSource, query: str, target_tokens: int, counter: TokenCounter
-    ) -> str | None:
+    ) -> str:
         for bodies in (source.function_bodies(), source.definition_bodies()):
             shortest = _marked(text, source.elided(bodies))
             slack = target_tokens - counter.count(shortest)
@@ -64,13 +64,15 @@ class Code:
                 elided = self._least_relevant(bodies, query, slack, counter)
                 fuller = _marked(text, source.elided(elided))
                 return fuller if elided and counter.count(fuller) <= target_tokens else shortest
+        smallest = f"# {left_out(len(text), short_reference(text))}"
         interface = parse_python(source.elided(source.definition_bodies()))
-        if interface is None:
-            return None
-        rows = interface.statements()
+        rows = interface.statements() if interface else []
         public = [index for index, row in enumerate(rows) if _DEFINES.search(row)]
         order = [*self._matches(rows, query), *public, *range(len(rows))]
-        return select_rows(text, rows, order, target_tokens, counter, unit="statements", mark="# {}".format)
+        selected = select_rows(
+            text, rows, order, target_tokens, counter, unit="statements", mark="# {}".format
+        )
+        return selected or min(smallest, text, key=counter.count)
 
     def _least_relevant(
         self, bodies: list[Body], query: str, slack: int, counter: TokenCounter

@@ -62,6 +62,12 @@ class HeadTail:
         tail_start = snap_forward(text, len(text) - fitting, len(text))
         head, tail = text[:head_end], text[tail_start:]
         marker = left_out(tail_start - head_end, reference)
-        before = "" if not head or head.endswith("\n") else "\n" if tail.count("\n") else " "
-        after = "" if not tail else "\n" if tail_start and text[tail_start - 1] == "\n" else " "
+        before = "" if not head or head[-1].isspace() else "\n" if tail.count("\n") else " "
+        after = (
+            ""
+            if not tail or tail[0].isspace()
+            else "\n"
+            if tail_start and text[tail_start - 1] == "\n"
+            else " "
+        )
         return f"{head}{before}{marker}{after}{tail}"

@@ -43,7 +43,7 @@ def attention(
     num_key_heads = key.shape[1]
     num_sharing = num_heads // num_key_heads
     is_stackable = (
-        1 < num_sharing
+        num_sharing > 1
         and num_tokens <= MAX_STACKED_TOKENS
         and dropout == 0.0
         and kwargs.get("position_bias") is None

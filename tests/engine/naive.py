@@ -35,23 +35,29 @@ class Rows:
 
     def __init__(self, module: PreTrainedModel) -> None:
         self._module = module
-        self._memo: dict[tuple[int, ...], Vector] = {}
+        self._memo: dict[bytes, NDArray[np.float32]] = {}
 
     def __call__(self, sequence: tuple[int, ...]) -> Vector:
-        if sequence not in self._memo:
-            self._memo[sequence] = self._forward(sequence)[-1]
-        return self._memo[sequence]
+        key = _key(sequence)
+        if key not in self._memo:
+            self._memo[key] = self._forward(sequence)[-1].copy()
+        return self._memo[key].astype(np.float64)
 
     def prime(self, sequence: tuple[int, ...], first: int) -> None:
         """One forward for all prefixes of at least `first` tokens: for models too slow for one each."""
         for index, row in enumerate(self._forward(sequence)[first - 1 :]):
-            self._memo[sequence[: first + index]] = row
+            self._memo[_key(sequence[: first + index])] = row
 
     @torch.inference_mode()
-    def _forward(self, sequence: tuple[int, ...]) -> Vector:
+    def _forward(self, sequence: tuple[int, ...]) -> NDArray[np.float32]:
         ids = torch.tensor([sequence], device=next(self._module.parameters()).device)
-        logits: Vector = self._module(input_ids=ids, use_cache=False).logits[0].double().cpu().numpy()
+        logits: NDArray[np.float32] = self._module(input_ids=ids, use_cache=False).logits[0].cpu().numpy()
         return logits
+
+
+def _key(sequence: tuple[int, ...]) -> bytes:
+    """A small stand-in for a sequence: a full matrix remembers hundreds of thousands."""
+    return np.array(sequence, dtype=np.int32).tobytes()
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,9 +37,10 @@ def logits_of(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> Ar
     """Random logits: ordinary, almost certain, down to probabilities of 1e-10 and 1e-30, or full of ties."""
     normal: Array = np.asarray(rng.normal(size=shape))
     if kind == "peaked":
-        return normal * 12
+        return 12 * normal
     if kind == "tiny":
-        return normal + rng.choice([0.0, 0.0, math.log(1e-10), math.log(1e-30)], size=shape)
+        depth: Array = rng.choice([0.0, 0.0, math.log(1e-10), math.log(1e-30)], size=shape)
+        return normal + depth
     if kind == "grid":
         return rng.integers(-1, 2, size=shape).astype(np.float64)
     if kind == "flat":

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from asymspec_agents.errors import ContextOverflowError
 from asymspec_agents.messages import Message, parse_messages
-from asymspec_agents.replay import Tier
 from asymspec_agents.router import ContextRouter, RoutedContext, ToolDoc
 from asymspec_agents.views import ViewPolicy
+from asymspec_agents.views.replay import Tier
 from tests.routing import (
     Exploding,
     FirstChars,

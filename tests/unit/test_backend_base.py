@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from asymspec_agents.backends import (
     Usage,
     collect,
 )
-from asymspec_agents.errors import BackendError
+from asymspec_agents.errors import BackendError, ConfigurationError
 from asymspec_agents.messages import FunctionCall, ToolCall, parse_messages
 from asymspec_agents.protocol import AsymSpecRequest
 
@@ -218,3 +219,31 @@ def test_two_async_requests_run_at_once() -> None:
         return list(await asyncio.gather(backend.agenerate(request("a")), backend.agenerate(request("b"))))
 
     assert [response.content for response in asyncio.run(both())] == ["a", "b"]
+
+
+def test_a_request_takes_wire_dicts() -> None:
+    asked = ChatRequest(
+        messages=[{"role": "user", "content": "x"}],  # type: ignore[arg-type]
+        tools=[{"type": "function", "function": {"name": "f"}}],  # type: ignore[arg-type]
+        stop=["a", "b"],  # type: ignore[arg-type]
+    )
+    assert asked.messages == parse_messages([{"role": "user", "content": "x"}])
+    assert asked.tools[0].wire() == {"type": "function", "function": {"name": "f"}}
+    assert asked.stop == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("stop", ["end", ("",), (1,)]),
+        ("max_tokens", [0, -1, 1.5, True, "3"]),
+        ("temperature", [-0.1, float("nan"), float("inf"), True, "0"]),
+    ],
+)
+def test_a_malformed_request_is_an_error_that_names_field_and_value(field: str, values: list[Any]) -> None:
+    for value in values:
+        with pytest.raises(ConfigurationError) as caught:
+            ChatRequest(messages=(), **{field: value})
+        assert str(caught.value).startswith(f"{field}={value!r}")
+    accepted: dict[str, Any] = {"max_tokens": 1, "temperature": 0}
+    assert ChatRequest(messages=(), **accepted).max_tokens == 1

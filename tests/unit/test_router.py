@@ -12,10 +12,10 @@ from asymspec_agents.compress.base import Rendition
 from asymspec_agents.errors import MessageError
 from asymspec_agents.messages import parse_messages, parse_tools
 from asymspec_agents.protocol import AsymSpecOptions
-from asymspec_agents.renditions import Renditions
 from asymspec_agents.router import ContextRouter, ToolDoc
 from asymspec_agents.store import MemoryStore, short_reference
 from asymspec_agents.views import ViewPolicy
+from asymspec_agents.views.renditions import Renditions
 from tests.routing import Exploding, FirstChars, Hanging, QuarterCounter, agent_run, exact_tokens, text_of
 
 TOOL = {
@@ -189,7 +189,7 @@ def test_concurrent_calls_agree() -> None:
 
 
 def test_the_cache_of_renditions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asymspec_agents.renditions.MAX_CACHED_CHARS", 3_000)
+    monkeypatch.setattr("asymspec_agents.views.renditions.MAX_CACHED_CHARS", 3_000)
     compressor = FirstChars()
     router = make_router(compressor=compressor)
     first = router.route(agent_run(9))
@@ -258,7 +258,7 @@ def test_a_tool_too_odd_for_a_signature_stays(monkeypatch: pytest.MonkeyPatch) -
     def refuse(tool: object) -> None:
         raise RecursionError
 
-    monkeypatch.setattr("asymspec_agents.tool_view.signature_schema", refuse)
+    monkeypatch.setattr("asymspec_agents.views.tool_view.signature_schema", refuse)
     routed = make_router().route([], [TOOL])
     assert routed.compressed_tools == routed.tools
 

@@ -10,9 +10,9 @@ import pytest
 
 from asymspec_agents.errors import ContextOverflowError
 from asymspec_agents.messages import Message, ToolSpec
-from asymspec_agents.replay import Tier
 from asymspec_agents.router import ContextRouter, RoutedContext
 from asymspec_agents.views import ViewPolicy
+from asymspec_agents.views.replay import Tier
 from tests.routing import FirstChars, QuarterCounter, agent_run, exact_tokens
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from asymspec_agents.messages import parse_messages, parse_tools
-from asymspec_agents.prompt_size import as_written, message_overhead_tokens, tools_tokens
-from asymspec_agents.turns import History, read_history
+from asymspec_agents.views.prompt_size import as_written, message_overhead_tokens, tools_tokens
+from asymspec_agents.views.turns import History, read_history
 from tests.routing import Wire, agent_run, call
 
 

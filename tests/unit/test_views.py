@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from asymspec_agents.errors import ConfigurationError
-from asymspec_agents.replay import Tier
 from asymspec_agents.router import ContextRouter
 from asymspec_agents.views import ViewPolicy
+from asymspec_agents.views.replay import Tier
 from tests.routing import FirstChars, QuarterCounter, Wire, agent_run, call, places, text_of
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .messages import Message, ToolSpec
-from .protocol import AsymSpecOptions, AsymSpecRequest, Edit, apply_edits
+from ..messages import Message, ToolSpec
+from ..protocol import AsymSpecOptions, AsymSpecRequest, Edit, apply_edits
 from .replay import Tier
 
 __all__ = ["PartChange", "RoutedContext", "RoutingReport"]

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from .policy import ViewPolicy
 from .renditions import Original, Renditions, Shown
 from .turns import History
-from .views import ViewPolicy
 
 __all__ = ["Fold", "Replay", "Tier"]
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from .errors import ContextOverflowError
+from ..errors import ContextOverflowError
+from ..messages import Message, ToolSpec
+from ..protocol import Edit, apply_edits
 from .fold import CompressedFold, FullFold
-from .messages import Message, ToolSpec
+from .policy import ViewPolicy
 from .prompt_size import PROMPT_TOKENS, message_overhead_tokens, tools_tokens
-from .protocol import Edit, apply_edits
 from .renditions import Original, Renditions
 from .replay import Fold
 from .turns import History, read_history
-from .views import ViewPolicy
 
 __all__ = ["Conversation", "Fitted", "Fitter", "PromptCounter"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
-from .messages import Message, ToolSpec
+from ..messages import Message, ToolSpec
 
 __all__ = ["PROMPT_TOKENS", "as_written", "message_overhead_tokens", "tools_tokens"]
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .messages import Message
+from ..messages import Message
 from .prompt_size import as_written
 
 __all__ = ["SYSTEM_ROLES", "History", "PartKind", "TextPart", "message_texts", "read_history"]

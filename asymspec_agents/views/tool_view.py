@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .compress.tool_docs import signature_schema
-from .messages import Message, ToolSpec
+from ..compress.tool_docs import signature_schema
+from ..messages import Message, ToolSpec
+from ..protocol import Edit, apply_edits
 from .prompt_size import tools_tokens
-from .protocol import Edit, apply_edits
 from .turns import SYSTEM_ROLES, message_texts
 
 __all__ = ["ShortenedDocs", "ToolDoc", "shorten_docs", "signature_tools"]

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from .errors import ConfigurationError
+from ..errors import ConfigurationError
 
 __all__ = ["ViewPolicy"]
 

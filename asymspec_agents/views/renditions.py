@@ -13,13 +13,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 
-from .compress.base import Compressor
-from .compress.guarded import GuardedCompressor
-from .compress.headtail import HeadTail
-from .compress.marker import left_out
-from .recording import Recorder
-from .store import ContentStore, content_hash, short_reference
-from .tokens import CachedCounter, TokenCounter
+from ..compress.base import Compressor
+from ..compress.guarded import GuardedCompressor
+from ..compress.headtail import HeadTail
+from ..compress.marker import left_out
+from ..recording import Recorder
+from ..store import ContentStore, content_hash, short_reference
+from ..tokens import CachedCounter, TokenCounter
 
 __all__ = ["Original", "Renditions", "Shown"]
 

@@ -1,0 +1,123 @@
+"""A smolagents agent on the real pair: both views of every call, its report, its trace and what it reuses.
+
+Uses the cache (ASYMSPEC_CACHE or the user's) and fetches what is missing, once.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pytest
+
+pytest.importorskip("smolagents")
+
+from smolagents import Tool, ToolCallingAgent
+from smolagents.agents import EMPTY_PROMPT_TEMPLATES
+
+from asymspec_agents import ChatRequest, ChatResponse, ContextRouter, LocalBackend, ViewPolicy, weights
+from asymspec_agents.errors import WeightsError
+from asymspec_agents.trace import MemoryRecorder, measure_requests
+from smolagents_asymspec import AsymSpecModel
+
+pytestmark = pytest.mark.full
+
+SYSTEM = """You answer the user's task with tools. Call one tool at a time:
+<tool_call>
+{"name": "...", "arguments": {...}}
+</tool_call>
+When you know the answer, call final_answer with it."""
+MAX_TOKENS = 40
+ENTRIES = [f"entry {n}: press-4 ran for {n * 7 % 24} hours without a fault" for n in range(1, 31)]
+ENTRIES[17] = "entry 18: press-4 stopped, belt replaced by type B-77-K"
+TASK = "How many belts of the type that press-4 got are in stock? Its log:\n" + "\n".join(ENTRIES)
+
+
+class Stock(Tool):
+    name = "stock"
+    description = "Number of belts of a type in stock."
+    inputs: ClassVar[dict[str, Any]] = {"belt": {"type": "string", "description": "Type of the belt"}}
+    output_type = "integer"
+
+    def forward(self, belt: str) -> int:
+        return 12
+
+
+class Listening(LocalBackend):
+    """Keeps what it is asked and what it answers."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.calls: list[tuple[ChatRequest, ChatResponse]] = []
+
+    def generate(self, request: ChatRequest) -> ChatResponse:
+        response = super().generate(request)
+        self.calls.append((request, response))
+        return response
+
+
+@pytest.fixture(scope="module")
+def recorder() -> MemoryRecorder:
+    return MemoryRecorder()
+
+
+@pytest.fixture(scope="module")
+def backend(recorder: MemoryRecorder) -> Iterator[Listening]:
+    for name in (weights.DEFAULT_PAIR.verifier, weights.DEFAULT_PAIR.drafter):
+        try:
+            weights.resolve(name)
+        except WeightsError as error:
+            pytest.skip(f"{name} is neither cached nor to be fetched: {error}")
+    backend = Listening.load(recorder=recorder)
+    assert isinstance(backend, Listening)
+    yield backend
+    backend.engine.prefixes.clear()
+
+
+def test_an_agents_run(backend: Listening, recorder: MemoryRecorder) -> None:
+    templates = copy.deepcopy(EMPTY_PROMPT_TEMPLATES)
+    templates["system_prompt"] = SYSTEM
+    templates["final_answer"] = {"pre_messages": "Give the answer.", "post_messages": "Task: {{task}}"}
+    router = ContextRouter(ViewPolicy(first_sight_tokens=250, ratio=0.25), recorder=recorder)
+    model = AsymSpecModel(backend, router, max_tokens=MAX_TOKENS)
+    agent = ToolCallingAgent([Stock()], model, prompt_templates=templates, max_steps=2, verbosity_level=0)
+    run = agent.run(TASK, return_full_result=True)
+    assert run.output is not None
+    assert len(backend.calls) >= 2  # what the models answer is theirs; what is counted has to be right
+
+    by_id = {item.request_id: item for item in measure_requests(recorder.events)}
+    assert set(by_id) == {request.request_id for request, _ in backend.calls}
+    for request, response in backend.calls:
+        report, traced = response.report, by_id[request.request_id].metrics
+        assert report is not None
+        assert (report.mode, report.fallback) == ("asymspec", None)
+        assert report.verifier_prompt_tokens < 0.8 * report.drafter_prompt_tokens
+        assert report.drafter_prompt_tokens == backend.count_prompt(request.messages, request.tools)
+        assert response.usage.prompt_tokens == report.verifier_prompt_tokens == traced.prompt_tokens.verifier
+        assert response.usage.cached_tokens == report.cached_tokens.verifier == traced.cached_tokens.verifier
+        assert report.drafter_prompt_tokens == traced.prompt_tokens.drafter
+        assert (report.blocks, report.drafted) == (traced.num_blocks, traced.num_drafted)
+        assert (report.accepted, report.fused) == (traced.num_accepted, traced.num_fused)
+        assert report.accepted_per_position == traced.accepted_per_position[: report.blocks]
+        assert report.accepted + report.fused + report.bonus == traced.num_emitted
+        assert traced.num_response_tokens == response.usage.completion_tokens <= MAX_TOKENS
+        assert traced.num_emitted >= response.usage.completion_tokens
+        computed = traced.forwarded_tokens.verifier
+        unread = report.verifier_prompt_tokens - report.cached_tokens.verifier
+        assert unread <= computed <= unread + 3 * report.blocks  # a block reads K + 1 positions
+
+    # the second step's prompt continues the first's, in every view
+    first, second = (response.report for _, response in backend.calls[:2])
+    assert first is not None
+    assert second is not None
+    assert first.cached_tokens.verifier == first.cached_tokens.drafter == 0
+    assert second.cached_tokens.verifier >= first.verifier_prompt_tokens - 1
+    assert second.cached_tokens.drafter >= first.drafter_prompt_tokens - 1
+    assert second.cached_tokens.base >= first.verifier_prompt_tokens - 1
+
+    # smolagents adds up what the calls report
+    assert run.token_usage is not None
+    usages = [response.usage for _, response in backend.calls]
+    assert run.token_usage.input_tokens == sum(usage.prompt_tokens for usage in usages)
+    assert run.token_usage.output_tokens == sum(usage.completion_tokens for usage in usages)
