@@ -178,7 +178,7 @@ def tiny_engine() -> tuple[Engine, list[int]]:
             num_attention_heads=4,
             num_key_value_heads=2,
         )
-        return CausalModel(AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16), name)
+        return CausalModel(AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16), name)  # type: ignore[no-untyped-call]
 
     torch.manual_seed(0)
     engine = Engine(model("verifier", 4), model("drafter", 2), _Numbers(), 512)

@@ -7,9 +7,8 @@ import pickle
 from types import SimpleNamespace
 
 import pytest
-from smolagents import REMOVE_PARAMETER, CodeAgent, FinalAnswerTool, OpenAIModel, ToolCallingAgent
-from smolagents.models import MODEL_REGISTRY, ChatMessage, Model, agglomerate_stream_deltas
-from smolagents.utils import AgentGenerationError
+from smolagents import REMOVE_PARAMETER, FinalAnswerTool, OpenAIModel, ToolCallingAgent
+from smolagents.models import ChatMessage, agglomerate_stream_deltas
 
 from asymspec_agents.backends.base import ChatResponse, Usage
 from asymspec_agents.backends.scripted import ScriptedBackend, scripted_response
@@ -19,6 +18,7 @@ from asymspec_agents.protocol import AsymSpecOptions, AsymSpecReport
 from asymspec_agents.router import ContextRouter
 from asymspec_agents.views import ViewPolicy
 from smolagents_asymspec import AsymSpecModel, RoutedModel, instrument
+from tests.contract.agents import Custom, FakeClient
 
 USER = [{"role": "user", "content": "Hello."}]
 FINAL = json.dumps({"name": "final_answer", "arguments": {"answer": "done"}})
@@ -137,22 +137,6 @@ def test_a_server_that_is_not_asymspec_is_told_of_once(caplog):
     assert caplog.text.count("no AsymSpec report") == 1
 
 
-class Custom(Model):
-    """A model of the user's own, with its own attributes and no stream."""
-
-    def __init__(self, **kwargs):
-        super().__init__(model_id="custom", tool_name_key="tool", tool_arguments_key="args", **kwargs)
-        self.is_clean = False
-        self.seen = None
-
-    def generate(self, messages, **kwargs):
-        self.seen = (messages, kwargs)
-        return ChatMessage(role="assistant", content=FINAL)
-
-    def cleanup(self):
-        self.is_clean = True
-
-
 def test_a_wrapper_has_the_attributes_of_its_inner_model():
     inner = Custom(temperature=0.5)
     model = RoutedModel(inner)
@@ -224,20 +208,6 @@ def test_wrappers_can_be_copied():
     assert pickle.loads(pickle.dumps(ViewPolicy(keep_last=1))) == ViewPolicy(keep_last=1)
 
 
-class FakeClient:
-    """The client of an OpenAI server, up to where the wire begins."""
-
-    def __init__(self):
-        self.bodies = []
-        self.chat = SimpleNamespace(completions=SimpleNamespace(create=self.create))
-
-    def create(self, **body):
-        self.bodies.append(body)
-        message = SimpleNamespace(role="assistant", content=FINAL, tool_calls=None)
-        usage = SimpleNamespace(prompt_tokens=3, completion_tokens=2)
-        return SimpleNamespace(choices=[SimpleNamespace(message=message)], usage=usage)
-
-
 def test_over_an_openai_model_its_own_parameters_stay_and_the_view_is_compressed():
     client = FakeClient()
     inner = OpenAIModel("m", client=client, extra_body={"cache_salt": "tenant"}, temperature=0)
@@ -274,100 +244,6 @@ def test_instrument_wraps_models_that_do_not_route():
     assert isinstance(running.model, RoutedModel)
     assert running.monitor.tracked_model is running.model
     assert helper.model.routing.router is router
-
-
-def saving_agent(model, agent_class=ToolCallingAgent):
-    return agent_class([], model, name="saved", description="An agent.", max_steps=3, verbosity_level=-1)
-
-
-def both_models():
-    secrets = {"api_key": SECRET, "extra_headers": {"Authorization": f"Bearer {SECRET}"}, "temperature": 0}
-    return [
-        AsymSpecModel(
-            ScriptedBackend([FINAL], model="big"),
-            model_id="mine",
-            options=AsymSpecOptions.of(beta=1.5),
-            max_tokens=12,
-            extra_body={"documents": ["a private document"]},
-            **secrets,
-        ),
-        RoutedModel(
-            OpenAIModel("m", api_key=SECRET, client=FakeClient(), extra_headers={"Authorization": SECRET}),
-            ContextRouter(ViewPolicy(keep_last=3, protected=(r"\d+",))),
-        ),
-    ]
-
-
-@pytest.mark.parametrize("model", both_models(), ids=["asymspec", "routed"])
-@pytest.mark.parametrize("agent_class", [ToolCallingAgent, CodeAgent])
-def test_a_saved_agent_holds_no_secret_no_context_and_no_live_object(model, agent_class, tmp_path, capsys):
-    running = saving_agent(model, agent_class)
-    if agent_class is ToolCallingAgent:
-        running.run("A private task.")
-    running.save(tmp_path)
-    saved = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
-    assert SECRET not in saved
-    assert "private" not in saved
-    assert " object at 0x" not in saved
-    model_data = json.loads((tmp_path / "agent.json").read_text())["model"]
-    assert model_data["class"] == type(model).__name__
-    assert capsys.readouterr()
-
-
-def test_a_saved_agent_loads_and_runs_once_its_backend_is_back(tmp_path):
-    saving_agent(both_models()[0]).save(tmp_path)
-    loaded = ToolCallingAgent.from_folder(tmp_path, verbosity_level=-1)
-    model = loaded.model
-    assert (model.model_id, model.options.beta, model.kwargs) == (
-        "mine",
-        1.5,
-        {"max_tokens": 12, "temperature": 0},
-    )
-    with pytest.raises(AgentGenerationError, match=r"ScriptedBackend .* not connected"):
-        loaded.run("Go.")
-    assert model.to_dict() == both_models()[0].to_dict()
-    model.backend = ScriptedBackend([FINAL])
-    assert loaded.run("Go.") == "done"
-
-
-def test_a_saved_agent_loads_with_a_model_at_hand(tmp_path):
-    saving_agent(both_models()[0]).save(tmp_path)
-    model, _ = asymspec([FINAL])
-    assert ToolCallingAgent.from_folder(tmp_path, model=model, verbosity_level=-1).run("Go.") == "done"
-
-
-def test_a_saved_wrapper_brings_back_its_policy_and_its_inner_model():
-    MODEL_REGISTRY["Custom"] = Custom
-    try:
-        data = json.loads(json.dumps(RoutedModel(Custom(), ContextRouter(ViewPolicy(keep_last=5))).to_dict()))
-        data["inner"]["data"] = {}
-        model = RoutedModel.from_dict(data)
-    finally:
-        del MODEL_REGISTRY["Custom"]
-    assert isinstance(model.inner, Custom)
-    assert model.routing.router.policy == ViewPolicy(keep_last=5)
-    unknown = RoutedModel.from_dict(data)
-    with pytest.raises(
-        ConfigurationError, match=r"Custom of a saved model cannot be made again .*not registered"
-    ):
-        unknown.generate(USER)
-    assert RoutedModel.from_dict(data, inner=Custom()).model_id == "custom"
-    with pytest.raises(ConfigurationError, match="policy of a saved model"):
-        RoutedModel.from_dict({**data, "policy": {"unknown": 1}})
-
-
-def test_from_dict_takes_a_backend_and_a_router():
-    router = ContextRouter()
-    model = AsymSpecModel.from_dict(
-        both_models()[0].to_dict(), backend=ScriptedBackend(["Hi."]), router=router
-    )
-    assert model.generate(USER).content == "Hi."
-    assert model.routing.router is router
-
-
-def test_importing_the_package_registers_its_models():
-    assert MODEL_REGISTRY["AsymSpecModel"] is AsymSpecModel
-    assert MODEL_REGISTRY["RoutedModel"] is RoutedModel
 
 
 def test_the_report_of_the_backend_is_at_hand():

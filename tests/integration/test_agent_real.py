@@ -16,7 +16,7 @@ pytest.importorskip("smolagents")
 from smolagents import Tool, ToolCallingAgent
 from smolagents.agents import EMPTY_PROMPT_TEMPLATES
 
-from asymspec_agents import ChatRequest, ChatResponse, ContextRouter, LocalBackend, ViewPolicy, weights
+from asymspec_agents import ChatRequest, ChatResponse, ContextRouter, LocalBackend, weights
 from asymspec_agents.errors import WeightsError
 from asymspec_agents.trace import MemoryRecorder, measure_requests
 from smolagents_asymspec import AsymSpecModel
@@ -29,14 +29,13 @@ SYSTEM = """You answer the user's task with tools. Call one tool at a time:
 </tool_call>
 When you know the answer, call final_answer with it."""
 MAX_TOKENS = 40
-ENTRIES = [f"entry {n}: press-4 ran for {n * 7 % 24} hours without a fault" for n in range(1, 31)]
-ENTRIES[17] = "entry 18: press-4 stopped, belt replaced by type B-77-K"
-TASK = "How many belts of the type that press-4 got are in stock? Its log:\n" + "\n".join(ENTRIES)
+TASK = "How many belts of type B-77-K are in stock?"
+RULES = " ".join(f"Warehouse {n} counts belts of width {n * 7 % 31} mm in lots of {n}." for n in range(1, 21))
 
 
 class Stock(Tool):
     name = "stock"
-    description = "Number of belts of a type in stock."
+    description = f"Number of belts of a type in stock.\n{RULES}"
     inputs: ClassVar[dict[str, Any]] = {"belt": {"type": "string", "description": "Type of the belt"}}
     output_type = "integer"
 
@@ -79,7 +78,7 @@ def test_an_agents_run(backend: Listening, recorder: MemoryRecorder) -> None:
     templates = copy.deepcopy(EMPTY_PROMPT_TEMPLATES)
     templates["system_prompt"] = SYSTEM
     templates["final_answer"] = {"pre_messages": "Give the answer.", "post_messages": "Task: {{task}}"}
-    router = ContextRouter(ViewPolicy(first_sight_tokens=250, ratio=0.25), recorder=recorder)
+    router = ContextRouter(recorder=recorder)
     model = AsymSpecModel(backend, router, max_tokens=MAX_TOKENS)
     agent = ToolCallingAgent([Stock()], model, prompt_templates=templates, max_steps=2, verbosity_level=0)
     run = agent.run(TASK, return_full_result=True)
@@ -91,15 +90,20 @@ def test_an_agents_run(backend: Listening, recorder: MemoryRecorder) -> None:
     for request, response in backend.calls:
         report, traced = response.report, by_id[request.request_id].metrics
         assert report is not None
-        assert (report.mode, report.fallback) == ("asymspec", None)
-        assert report.verifier_prompt_tokens < 0.8 * report.drafter_prompt_tokens
+        if request.tools:
+            assert (report.mode, report.fallback) == ("asymspec", None)
+            assert report.verifier_prompt_tokens < 0.6 * report.drafter_prompt_tokens
+        else:  # the answer after the last step has no documentation to leave out
+            assert (report.mode, report.fallback) == ("strict", "identical_views")
         assert report.drafter_prompt_tokens == backend.count_prompt(request.messages, request.tools)
         assert response.usage.prompt_tokens == report.verifier_prompt_tokens == traced.prompt_tokens.verifier
         assert response.usage.cached_tokens == report.cached_tokens.verifier == traced.cached_tokens.verifier
         assert report.drafter_prompt_tokens == traced.prompt_tokens.drafter
         assert (report.blocks, report.drafted) == (traced.num_blocks, traced.num_drafted)
         assert (report.accepted, report.fused) == (traced.num_accepted, traced.num_fused)
-        assert report.accepted_per_position == traced.accepted_per_position[: report.blocks]
+        counted = traced.accepted_per_position
+        assert report.accepted_per_position[: len(counted)] == counted
+        assert sum(report.accepted_per_position) == report.accepted
         assert report.accepted + report.fused + report.bonus == traced.num_emitted
         assert traced.num_response_tokens == response.usage.completion_tokens <= MAX_TOKENS
         assert traced.num_emitted >= response.usage.completion_tokens
