@@ -5,15 +5,14 @@ from the same list, and a call's view begins like the view of the call before it
 
 The compressed view. A part (one text of one message) is shown at a tier: verbatim, compressed, head and tail,
 marker, ellipsis. It only ever moves on.
-- A result or an assistant's text above `first_sight_tokens` is compressed from the start, every other one
-  when its turn leaves the last `keep_last` turns.
-- A user's text above `first_sight_tokens` is compressed once a newer user message stands below it, or from
-  the start where the same message also has a shorter text, which then says what it is for. Shorter user texts
-  stay.
+- A text above `first_sight_tokens` is compressed from the start, wherever it stands: a result, an assistant's
+  text, or a user's (whose ends, where requests stand, stay as they are). Shorter user texts stay; every other
+  one is compressed when its turn leaves the last `keep_last` turns.
 - Above the budget's high water whole old turns move to head and tail, oldest first, then to markers, until
   the view is below the low water; then old user messages, the first (the task) excepted. Where that is not
   enough for the budget itself: the verbatim window, the task, and at last an ellipsis for whatever is longer.
-- System prompt, newest user message, tool calls and everything that is no text never move.
+- The system prompt, tool calls and everything that is no text never move, and no budget moves the newest user
+  message.
 
 The full view is cut only above its own limit: results oldest first, by as much as needed to get below the low
 water, middle out; then the other texts; then markers and ellipses.
@@ -51,28 +50,20 @@ class CompressedFold(Replay):
         return self.result()
 
     def _compress_new(self, first_new: int) -> None:
-        """First sight: long results and answers, and long user texts that come with a shorter one."""
-        limit = self.policy.first_sight_tokens
+        """First sight: what is long is compressed at once."""
         for index in range(first_new, len(self.shown)):
-            part = self.history.parts[index]
-            if self.shown[index].tokens <= limit:
-                continue
-            is_attachment = part.kind == "user" and any(
-                self.history.parts[other].text.strip() and self.shown[other].tokens <= limit
-                for other in self.users[part.message]
-            )
-            if is_attachment or part.kind in ("result", "assistant"):
+            is_long = self.shown[index].tokens > self.policy.first_sight_tokens
+            if is_long and self.history.parts[index].kind in ("user", "result", "assistant"):
                 self.move(index, Tier.COMPRESSED)
 
     def _compress_old(self, end: int, num_turns: int) -> None:
-        """Turns that left the verbatim window, user messages that are no longer the newest."""
+        """Turns that left the verbatim window; counts user messages that are no longer the newest."""
         num_old_turns = max(self._num_old_turns, num_turns - self.policy.keep_last)
         for turn in range(self._num_old_turns, num_old_turns):
             self._move_all(self.turns[turn], Tier.COMPRESSED)
         self._num_old_turns = num_old_turns
         users = self.history.user_messages
         while self._num_old_users + 1 < len(users) and users[self._num_old_users + 1] < end:
-            self._move_all(self.users[users[self._num_old_users]], Tier.COMPRESSED)
             self._num_old_users += 1
 
     def _squeeze(self, num_turns: int, budget: float) -> None:

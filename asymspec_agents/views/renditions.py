@@ -13,10 +13,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 
-from ..compress.base import Compressor
+from ..compress.base import Compressor, Rendition
 from ..compress.guarded import GuardedCompressor
 from ..compress.headtail import HeadTail
 from ..compress.marker import left_out
+from ..compress.message import EndsKept
 from ..recording import Recorder
 from ..store import ContentStore, content_hash, short_reference
 from ..tokens import CachedCounter, TokenCounter
@@ -60,6 +61,7 @@ class Renditions:
         timeout_s: float | None,
     ) -> None:
         self._compressor = GuardedCompressor(compressor, timeout_s=timeout_s, recorder=recorder)
+        self._message_compressor = EndsKept(self._compressor)
         self._counter = counter
         self._cached_counter = CachedCounter(counter)
         self._store = store
@@ -82,6 +84,11 @@ class Renditions:
         """The compressor's rendition; the original where it saves too little or cuts a protected span."""
         key = (original.digest, content_hash(query), target_tokens)
         return self._cached(key, original, lambda: self._compress(original, query, target_tokens))
+
+    def compressed_message(self, original: Original, target_tokens: int) -> Shown:
+        """A user's message with its ends as they are and its middle compressed by what they ask."""
+        key = ("message", original.digest, target_tokens)
+        return self._cached(key, original, lambda: self._compress_message(original, target_tokens))
 
     def head_and_tail(self, original: Original, target_tokens: int) -> Shown:
         """Beginning and end of the text, of at most about the target."""
@@ -120,6 +127,16 @@ class Renditions:
         made = self._compressor.compress(
             original.text, query=query, target_tokens=target_tokens, counter=self._counter
         )
+        return self._worthwhile(original, made)
+
+    def _compress_message(self, original: Original, target_tokens: int) -> Shown:
+        made = self._message_compressor.compress(
+            original.text, query="", target_tokens=target_tokens, counter=self._counter
+        )
+        return self._worthwhile(original, made)
+
+    def _worthwhile(self, original: Original, made: Rendition) -> Shown:
+        """The rendition; in its place a note to keep the original where it saves or protects too little."""
         num_tokens = self.count(made.text)
         is_worth_it = num_tokens <= original.tokens * (1 - self._min_gain)
         if not is_worth_it or self._cuts_protected(original.text, made.text):

@@ -123,4 +123,6 @@ class Replay:
         if original.tokens < smallest:
             return self.shown[index]
         target = max(1, min(policy.max_rendition_tokens, int(original.tokens * policy.ratio)))
+        if part.kind == "user" and not part.query:
+            return self.renditions.compressed_message(original, target)
         return self.renditions.compressed(original, part.query, target)

@@ -30,7 +30,8 @@ MAX_QUERY_CHARS = 2_000  # of the task, and of the call: enough to rank passages
 class TextPart:
     """One text of one message; `part` is None where the content is a string, `turn` None outside turns.
 
-    `query` is what the text was wanted for: the task's first user message and the call that produced it.
+    `query` is what the text was wanted for: the task's first user message and the call that produced it; of a
+    user's text, the other texts of its message, none where it stands alone.
     """
 
     message: int
@@ -127,7 +128,7 @@ class _Reader:
         for part, text in texts:
             if part in own:
                 others = "\n".join(other for at, other in own_texts.items() if at != part)
-                query = _query(self._task, _excerpt(others))
+                query = _query(self._task, _excerpt(others)) if others.strip() else ""
                 self.parts.append(TextPart(index, part, text, "user", None, query))
             else:
                 self._add_result(index, part, text, _query(self._task, self._asked.first(None)))

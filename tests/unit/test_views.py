@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from asymspec_agents.errors import ConfigurationError
+from asymspec_agents.messages import parse_messages
 from asymspec_agents.router import ContextRouter
 from asymspec_agents.views import ViewPolicy
 from asymspec_agents.views.replay import Tier
+from asymspec_agents.views.turns import read_history
 from tests.routing import FirstChars, QuarterCounter, Wire, agent_run, call, places, text_of
 
 
@@ -114,17 +116,31 @@ def test_an_answer_split_into_several_assistant_messages_is_one_turn() -> None:
     assert shortened(make_router(), messages) == {(3, None)}
 
 
-def test_the_newest_user_message_and_the_system_prompt_stay_whatever_their_length() -> None:
+def test_a_system_prompt_stays_whatever_its_length() -> None:
     long = "Words of mine. " * 600
-    messages = [{"role": "system", "content": long}, {"role": "user", "content": long}]
+    messages = [{"role": "system", "content": long}, {"role": "user", "content": "Well?"}]
     assert shortened(make_router(), messages) == set()
-    messages += [
-        {"role": "assistant", "content": "Done."},
-        {"role": "user", "content": "Observation:\n" + long},
-    ]
-    assert shortened(make_router(), messages) == {(3, None)}  # the observation is not the user's message
-    messages += [{"role": "user", "content": "And now?"}]
-    assert shortened(make_router(), messages) == {(1, None), (3, None)}
+
+
+def test_a_long_message_of_the_user_is_compressed_at_first_sight_and_keeps_its_ends() -> None:
+    rows = "".join(f"Row {number} says nothing of note.\n\n" for number in range(900))
+    text = f"Answer from the rows below.\n\n{rows}Which row mentions the harbour?"
+    messages = [{"role": "user", "content": text}]
+    router = ContextRouter(counter=QuarterCounter())
+    first = router.route(messages).compressed[0].texts()[0]
+    assert first.startswith("Answer from the rows below.\n\n")
+    assert first.endswith("Which row mentions the harbour?")
+    assert len(first) < 0.5 * len(text)
+    messages += [{"role": "assistant", "content": "None."}, {"role": "user", "content": "Sure?"}]
+    assert router.route(messages).compressed[0].texts()[0] == first  # frozen once compressed
+
+
+def test_what_a_user_asks_at_either_end_is_what_the_middle_is_searched_for() -> None:
+    rows = [f"Section {number} is about {number} other things.\n\n" for number in range(900)]
+    rows[417] = "Section 417 says that the ferry to Skagen leaves at noon.\n\n"
+    text = "".join(rows) + "When does the ferry to Skagen leave?"
+    routed = ContextRouter(counter=QuarterCounter()).route([{"role": "user", "content": text}])
+    assert "leaves at noon" in routed.compressed[0].texts()[0]
 
 
 def test_short_user_messages_stay_without_a_budget() -> None:
@@ -186,23 +202,27 @@ def test_a_huge_task_gives_a_bounded_query() -> None:
     assert "END" in compressor.queries[0]
 
 
+def user_messages(messages: list[dict[str, object]]) -> tuple[int, ...]:
+    policy = ViewPolicy()
+    history = read_history(parse_messages(messages), policy.observation_markers, policy.call_markers)
+    return history.user_messages
+
+
 def test_images_sent_before_their_observation_are_no_user_message() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:,"}}
-    task = "My words. " * 600
     messages = [
-        {"role": "user", "content": task},
+        {"role": "user", "content": "Describe it."},
         {"role": "assistant", "content": "Calling tools:\n[]"},
         {"role": "user", "content": [image]},
         {"role": "user", "content": "Observation:\nSee image."},
     ]
-    assert shortened(make_router(), messages) == set()  # the task is still the newest
+    assert user_messages(messages) == (0,)  # the task is still the newest
     messages[3] = {"role": "assistant", "content": "Nice."}
-    assert shortened(make_router(), messages) == {(0, None)}
+    assert user_messages(messages) == (0, 2)
 
 
 def test_an_observation_needs_something_to_observe() -> None:
-    text = "Observation:\n" + "row\n" * 2_000
-    assert shortened(make_router(), [{"role": "user", "content": text}]) == set()
+    assert user_messages([{"role": "user", "content": "Observation:\nrow"}]) == (0,)
 
 
 def test_results_in_a_user_message_are_told_from_the_users_words() -> None:
@@ -214,7 +234,7 @@ def test_results_in_a_user_message_are_told_from_the_users_words() -> None:
             "role": "user",
             "content": [
                 {"type": "text", "text": result},
-                {"type": "text", "text": "Now plan. " * 500},
+                {"type": "text", "text": "Now plan."},
             ],
         },
     ]
