@@ -14,7 +14,8 @@ from typing import TypeAlias
 __all__ = ["MAX_DEPTH", "JsonObject", "JsonValue", "Literal", "parse", "quote", "sizes", "text_of", "write"]
 
 MAX_DEPTH = 100
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# A string that is never closed reaches to the end: trying each of its quotes anew would be quadratic.
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

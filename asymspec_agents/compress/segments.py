@@ -17,10 +17,11 @@ _MAX_SENTENCE_CHARACTERS = 600
 _MAX_SPANS = 50_000
 
 _LINE = re.compile(r"[^\n]+")
-# Not after an initial or a common abbreviation, and not before a small letter.
+# Not after an initial or a common abbreviation, and not before a small letter. A run of marks is tried once,
+# from its start, so that matching stays linear.
 _ABBREVIATION = r"(?<!\b[A-Z])(?<!\b(?:Dr|Mr|Ms|St|No|vs|Jr|Sr|cf))(?<!\b(?:Mrs|Inc|Ltd|Gen|Col|Rev|Vol|Fig))"
 _SENTENCE_END = re.compile(
-    _ABBREVIATION + r"[.!?…]+[\"'”’)\]]*[ \t]+(?![a-z])" + "|" + r"[。！？｡؟।]+[」』”’）]*\s*"
+    _ABBREVIATION + r"(?<![.!?…])[.!?…]+[\"'”’)\]]*[ \t]+(?![a-z])" + "|" + r"[。！？｡؟।]+[」』”’）]*\s*"
 )
 _ENDS_SENTENCE = re.compile(r"[.!?,;。！？｡、，；؟।][\"'”’)\]」』]*$")
 

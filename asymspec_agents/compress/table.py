@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from ..tokens import TokenCounter
 from .base import Rendition
@@ -44,12 +45,13 @@ class Table:
 
 def _rows(text: str) -> list[str]:
     """The rows; lines inside a quoted CSV field belong to one row (where quotes pair up at all)."""
-    rows: list[str] = []
+    lines = split_lines(text.rstrip("\n"))
+    starts: list[int] = []
     is_open = False
-    for line in split_lines(text.rstrip("\n")):
-        if is_open:
-            rows[-1] += "\n" + line
-        else:
-            rows.append(line)
+    for index, line in enumerate(lines):
+        if not is_open:
+            starts.append(index)
         is_open ^= line.count('"') % 2 == 1
-    return split_lines(text) if is_open else rows
+    if is_open:
+        return lines
+    return ["\n".join(lines[start:end]) for start, end in pairwise([*starts, len(lines)])]

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from asymspec_agents import weights
 from asymspec_agents.engine.load import LoadedPair, load_pair
 from asymspec_agents.messages import Message
 from asymspec_agents.protocol import AsymSpecOptions
 from asymspec_agents.trace import MemoryRecorder
 from benchmarks.passages import passages
+from tests.presets import preset_folder
 
 from .naive import Comparison, Naive, Reader, Rows, compare
 from .runs import run
@@ -31,11 +31,7 @@ QUESTION = "Summarise what you have read in a few sentences."
 @contextmanager
 def loaded(verifier: str, drafter: str) -> Iterator[LoadedPair]:
     """The presets in fp32, out of memory afterwards; skips where they are not cached."""
-    states = {model.preset.name: model.state for model in weights.list_models()}
-    for name in (verifier, drafter):
-        if states[name] != "cached":
-            pytest.skip(f"{name} is not cached; run: asymspec models pull {name}")
-    folders = [weights.resolve(name, offline=True).path for name in (verifier, drafter)]
+    folders = [preset_folder(name) for name in (verifier, drafter)]
     pair = load_pair(folders[0], folders[1], dtype="float32", device="cpu")
     try:
         yield pair

@@ -1,6 +1,6 @@
 """A smolagents agent on the real pair: both views of every call, its report, its trace and what it reuses.
 
-Uses the cache (ASYMSPEC_CACHE or the user's) and fetches what is missing, once.
+Uses the cache (ASYMSPEC_CACHE or the user's); fetches nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from smolagents import Tool, ToolCallingAgent
 from smolagents.agents import EMPTY_PROMPT_TEMPLATES
 
 from asymspec_agents import ChatRequest, ChatResponse, ContextRouter, LocalBackend, weights
-from asymspec_agents.errors import WeightsError
 from asymspec_agents.trace import MemoryRecorder, measure_requests
 from smolagents_asymspec import AsymSpecModel
+from tests.presets import preset_folder
 
 pytestmark = pytest.mark.full
 
@@ -64,10 +64,7 @@ def recorder() -> MemoryRecorder:
 @pytest.fixture(scope="module")
 def backend(recorder: MemoryRecorder) -> Iterator[Listening]:
     for name in (weights.DEFAULT_PAIR.verifier, weights.DEFAULT_PAIR.drafter):
-        try:
-            weights.resolve(name)
-        except WeightsError as error:
-            pytest.skip(f"{name} is neither cached nor to be fetched: {error}")
+        preset_folder(name)
     backend = Listening.load(recorder=recorder)
     assert isinstance(backend, Listening)
     yield backend

@@ -135,3 +135,33 @@ def test_renditions_are_the_same_in_every_process() -> None:
         result = subprocess.run(run, env=environment, capture_output=True, text=True, check=True)
         digests.add(result.stdout)
     assert len(digests) == 1
+
+
+REPETITIVE = [
+    ".",
+    ". ",
+    '"',
+    '\\"',
+    "\n",
+    " ",
+    "[",
+    "(",
+    "😀",
+    "🇩🇪",
+    "e\u0301",
+    "a\n",
+    '"\n',
+    "\ud800",
+    "A",
+    "aA1_",
+]
+
+
+@pytest.mark.parametrize("piece", REPETITIVE)
+def test_cost_stays_linear_on_repetitive_content(piece: str) -> None:
+    text = '["' + piece * (300_000 // len(piece))  # what is quadratic would not end
+    for kind in get_args(ContentKind):
+        rendition = AutoCompressor().compress_as(
+            kind, text, query="a name 1", target_tokens=100, counter=COUNTER
+        )
+        assert COUNTER.count(rendition.text) <= 100
