@@ -128,9 +128,12 @@ def _pieces(text: str, start: int, end: int) -> Iterator[Span]:
     while end - start > _MAX_SENTENCE_CHARACTERS:
         cut = text.rfind(" ", start + _MAX_SENTENCE_CHARACTERS // 2, start + _MAX_SENTENCE_CHARACTERS) + 1
         if not cut:
-            cut = start + _MAX_SENTENCE_CHARACTERS
-            while cut < end and not is_grapheme_boundary(text, cut):
+            # A window of its own: a run of flags is then not counted from the text's start at every cut.
+            window = text[start : min(end, start + 2 * _MAX_SENTENCE_CHARACTERS)]
+            cut = _MAX_SENTENCE_CHARACTERS
+            while not is_grapheme_boundary(window, cut):
                 cut += 1
+            cut += start
         if text[start:cut].strip():
             yield Span(start, cut)
         start = cut

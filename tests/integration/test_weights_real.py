@@ -27,6 +27,7 @@ from transformers import (
 
 from asymspec_agents import weights
 from asymspec_agents.engine.gguf_family import repair_chat_template
+from tests.presets import preset_folder
 
 pytestmark = pytest.mark.full
 
@@ -65,15 +66,8 @@ CONVERSATIONS: tuple[list[dict[str, Any]], ...] = (
 )
 
 
-def folder(name: str) -> Path:
-    states = {model.preset.name: model for model in weights.list_models()}
-    if states[name].state != "cached":
-        pytest.skip(f"{name} is not cached; run: asymspec models pull {name}")
-    return weights.resolve(name, offline=True).path
-
-
 def tokenizer_of(name: str) -> PreTrainedTokenizerBase:
-    loaded: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder(name))
+    loaded: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(preset_folder(name))
     return loaded
 
 
@@ -113,8 +107,8 @@ def varied_texts() -> Iterator[str]:
 
 def test_the_pair_shares_one_tokenizer() -> None:
     large, small = (tokenizer_of(name) for name in QWEN)
-    assert (folder(QWEN[0]) / "tokenizer.json").read_bytes() == (
-        folder(QWEN[1]) / "tokenizer.json"
+    assert (preset_folder(QWEN[0]) / "tokenizer.json").read_bytes() == (
+        preset_folder(QWEN[1]) / "tokenizer.json"
     ).read_bytes()
     for text in varied_texts():
         ids = large(text).input_ids
@@ -126,7 +120,7 @@ def test_the_pair_shares_one_tokenizer() -> None:
 def test_qwen_tokenizer_is_the_published_one() -> None:
     """The same vocabulary and merges in transformers' own Qwen2 class give the same ids."""
     ours = tokenizer_of(QWEN[1])
-    content = json.loads((folder(QWEN[1]) / "tokenizer.json").read_text("utf-8"))
+    content = json.loads((preset_folder(QWEN[1]) / "tokenizer.json").read_text("utf-8"))
     theirs = Qwen2Tokenizer(
         vocab=content["model"]["vocab"], merges=[tuple(merge) for merge in content["model"]["merges"]]
     )
@@ -161,7 +155,7 @@ def test_smollm_tokenizer_keeps_text_and_splits_digits() -> None:
 
 
 def test_both_qwen_templates_are_the_right_one() -> None:
-    large, small = ((folder(name) / "chat_template.jinja").read_text("utf-8") for name in QWEN)
+    large, small = ((preset_folder(name) / "chat_template.jinja").read_text("utf-8") for name in QWEN)
     assert hashlib.sha256(small.encode()).hexdigest() == QWEN_TEMPLATE_SHA256
     assert repair_chat_template(small) == small
     assert large == small
@@ -206,7 +200,7 @@ def test_first_answers_make_sense(
     name: str, tools: list[dict[str, Any]] | None, question: str, answer: str
 ) -> None:
     tokenizer = tokenizer_of(name)
-    model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(folder(name))
+    model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(preset_folder(name))
     assert model.dtype == torch.bfloat16
     assert model.generation_config.do_sample is False
     assert model.generation_config.temperature in (None, 1.0)
@@ -220,8 +214,8 @@ def test_first_answers_make_sense(
 
 def test_manifests_tell_where_the_weights_are_from() -> None:
     for name, preset in weights.PRESETS.items():
-        manifest = json.loads((folder(name) / "asymspec-model.json").read_text("utf-8"))
+        manifest = json.loads((preset_folder(name) / "asymspec-model.json").read_text("utf-8"))
         assert manifest["sha256"] == preset.sha256
         assert manifest["source_model"] == preset.source_model
-        size = sum(path.stat().st_size for path in folder(name).iterdir())
+        size = sum(path.stat().st_size for path in preset_folder(name).iterdir())
         assert abs(size - preset.converted_bytes) < 0.02 * size  # what the disk check counts on
