@@ -3,7 +3,7 @@
 Passages are scored against the query by BM25, and once more against the names and numbers that the best of
 them mention and the query does not: the second step of a question such as "when was the director of X born".
 A sentence's score is its passage's, plus its own, plus a bonus for opening a passage (where articles define
-what they are about). The weights were set on half of the HotpotQA and MuSiQue records named in the tests.
+what they are about). The weights were chosen on the HotpotQA and MuSiQue records named in the tests.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ further query positions: [batch, heads, n, d] becomes [batch, key heads, heads/k
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -15,7 +15,9 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-__all__ = ["read_cache_in_place"]
+from .packed import PackedStates, packed_attention
+
+__all__ = ["NAME", "read_cache_in_place"]
 
 NAME = "asymspec_sdpa"
 MAX_STACKED_TOKENS = 16  # beyond, the work is in the products and stacking gains nothing
@@ -31,14 +33,17 @@ def read_cache_in_place(module: PreTrainedModel) -> None:
 def attention(
     module: torch.nn.Module,
     query: Tensor,
-    key: Tensor,
-    value: Tensor,
+    key: Tensor | PackedStates,
+    value: Tensor | PackedStates,
     attention_mask: Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """transformers' sdpa attention, stacked where that is faster: [batch, n, heads, d]."""
+    if isinstance(key, PackedStates):
+        return packed_attention(query, key, cast(PackedStates, value), scaling), None
+    value = cast(Tensor, value)
     batch, num_heads, num_tokens, width = query.shape
     num_key_heads = key.shape[1]
     num_sharing = num_heads // num_key_heads

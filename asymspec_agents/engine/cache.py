@@ -115,6 +115,11 @@ class KVCache(Cache):
             self.layers.append(layer)
         return super().update(key_states, value_states, layer_idx, *args, **kwargs)
 
+    @property
+    def reserved(self) -> int:
+        """The positions the next allocation leaves room for."""
+        return self._reserved
+
     def reserve(self, num_tokens: int) -> None:
         """Makes the next allocation leave room for `num_tokens` positions in all."""
         self._reserved = num_tokens

@@ -191,7 +191,9 @@ class Engine:
     ) -> Generator[Step, None, Outcome]:
         decoding, views = session.decoding, session.views
         started = time.monotonic()
-        for view in views.values():
+        for role, view in views.items():
+            if role == "base":  # what both of the drafter's views begin with is read once
+                view.begin_like(views["drafter"])
             view.prefill(check)
         num_places = decoding.num_draft_tokens + (decoding.bonus == "rule") if "drafter" in views else 0
         tally, text = Tally(num_places), TextStream(self.tokenizer, request.stop)

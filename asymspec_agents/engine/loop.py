@@ -6,7 +6,7 @@ drafts that ends with the verifier's own token.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -50,10 +50,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Drafts [1, places] and the logits that proposed them [1, places, vocab]."""
+    """Drafts [1, places], and each drafting view's logits at their places [1, places, vocab]."""
 
     drafts: Tensor
-    logits: Tensor
+    logits: tuple[Tensor, ...]
 
 
 def blocks(
@@ -90,33 +90,39 @@ def next_block(
         )
 
     num_places = num_draft_tokens + (bonus == "rule")  # d_{K+1} is judged like any other draft
-    proposal = draft(readers.drafter, committed, num_places, vocab_size)
+    base = readers.base if rule.needs_base else None
+    is_packed = base is not None and readers.drafter.model.can_pack
+    drafting = [readers.drafter, base] if base is not None and is_packed else [readers.drafter]
+    proposal = draft(drafting, committed, num_places, vocab_size)
     behind_last = proposal.drafts[:, : num_places - 1]  # what must be read to score every place
 
-    base_logits = None
-    if rule.needs_base:
-        if readers.base is None:  # both of the drafter's views are one
-            base_logits = proposal.logits
-        else:
-            base_logits = readers.base.advance(committed, behind_last, num_places)
+    base_logits = proposal.logits[-1] if rule.needs_base else None  # of the only view where both are one
+    if base is not None and not is_packed:
+        base_logits = base.advance(committed, behind_last, num_places)
 
     ahead = proposal.drafts if bonus == "verifier" else behind_last
     verifier_logits = readers.verifier.advance(committed, ahead, ahead.shape[1] + 1)
-    drafter_logits = None if rule.gate == "strict" else proposal.logits
+    drafter_logits = None if rule.gate == "strict" else proposal.logits[0]
     result = verify_block(
         rule, proposal.drafts, drafter_logits, base_logits, verifier_logits, vocab_size=vocab_size
     )
     return _block(result, num_places)
 
 
-def draft(view: View, committed: list[int], num_places: int, vocab_size: int) -> Proposal:
-    """Greedy proposals of the drafting view, one forward each; ids stay on the device throughout."""
-    logits = [view.advance(committed, [], 1)]
-    drafts = [logits[0][..., :vocab_size].argmax(dim=-1)]  # [1, 1]
+def draft(views: Sequence[View], committed: list[int], num_places: int, vocab_size: int) -> Proposal:
+    """Greedy proposals of the first view, one forward each; ids stay on the device throughout.
+
+    Further views read along, so that the places are scored for them at once.
+    """
+    logits: list[list[Tensor]] = []
+    drafts: list[Tensor] = []
+    pieces = [view.unread(committed) for view in views]
     while len(drafts) < num_places:
-        logits.append(view.extend(drafts[-1]))
-        drafts.append(logits[-1][..., :vocab_size].argmax(dim=-1))
-    return Proposal(torch.cat(drafts, dim=1), torch.cat(logits, dim=1))
+        logits.append(View.read_each(views, pieces))
+        drafts.append(logits[-1][0][..., :vocab_size].argmax(dim=-1))  # [1, 1]
+        pieces = [drafts[-1]] * len(views)
+    by_view = tuple(torch.cat(rows, dim=1) for rows in zip(*logits, strict=True))
+    return Proposal(torch.cat(drafts, dim=1), by_view)
 
 
 def _block(result: BlockResult, num_drafted: int) -> Block:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers.utils.logging import set_tqdm_hook
 
 from ..errors import ConfigurationError, IncompatibleModelsError, WeightsError
+from .attention import NAME as ATTENTION
 from .attention import read_cache_in_place
 from .cache import KVCache
+from .packed import PackedCache, positions
 
 __all__ = ["CausalModel", "load_model"]
 
@@ -26,6 +29,9 @@ logger = logging.getLogger(__name__)
 REWINDABLE_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
 # RoPE kinds whose angles change with the length: cached keys are right only up to the original length.
 LENGTH_DEPENDENT_ROPE = {"dynamic", "longrope"}
+# Largest gap of packed logits to those of single forwards, as a share of the logits' spread: bfloat16 rounds
+# by a few hundredths, a model that mixes the sequences is off by a whole spread.
+MAX_PACKED_GAP = 0.2
 
 
 class CausalModel:
@@ -71,6 +77,64 @@ class CausalModel:
             raise
         logits: Tensor = output.logits
         return logits[:, logits.shape[1] - num_logits :]
+
+    @torch.inference_mode()
+    def forward_packed(self, ids: Sequence[Tensor], caches: Sequence[KVCache]) -> list[Tensor]:
+        """Appends each of `ids` [1, n_i] to its cache in one forward; logits of each one's last token.
+
+        Returns one [1, 1, vocab] for each sequence. Needs `can_pack`. Whatever it raises, the caches are then
+        what they were before.
+        """
+        num_new = [piece.shape[1] for piece in ids]
+        before = [cache.length for cache in caches]
+        ends = torch.tensor(num_new, device=self.device).cumsum(0) - 1
+        try:
+            output = self.module(
+                input_ids=torch.cat(list(ids), dim=1),
+                position_ids=torch.tensor([list(positions(caches, num_new))], device=self.device),
+                past_key_values=PackedCache(caches, num_new),
+                use_cache=True,
+                logits_to_keep=ends,
+            )
+        except BaseException:
+            for cache, length in zip(caches, before, strict=True):
+                cache.rewind(length)
+            raise
+        logits: Tensor = output.logits
+        return list(torch.split(logits, 1, dim=1))
+
+    @cached_property
+    def can_pack(self) -> bool:
+        """Whether `forward_packed` works for this model: tried once, against forwards one by one."""
+        config = self.module.config.get_text_config(decoder=True)
+        layers = set(getattr(config, "layer_types", None) or ())
+        slides = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
+        parameters = inspect.signature(self.module.forward).parameters
+        is_known = (
+            config._attn_implementation == ATTENTION
+            and layers <= {"full_attention"}
+            and not (slides and not layers)
+            and {"position_ids", "logits_to_keep"} <= parameters.keys()
+        )
+        return is_known and self._packs_like_one_by_one()
+
+    def _packs_like_one_by_one(self) -> bool:
+        generator = torch.Generator().manual_seed(0)
+        ids = [
+            torch.randint(0, self.vocab_size, (1, length), generator=generator).to(self.device)
+            for length in (7, 4, 2, 1)
+        ]
+        alone, packed = [KVCache(), KVCache()], [KVCache(), KVCache()]
+        for cache, prompt in zip((*alone, *packed), (*ids[:2], *ids[:2]), strict=True):
+            self.forward(prompt, cache, 1)
+        wanted = [self.forward(piece, cache, 1) for piece, cache in zip(ids[2:], alone, strict=True)]
+        try:
+            got = self.forward_packed(ids[2:], packed)
+        except (AttributeError, TypeError, ValueError, RuntimeError, IndexError):
+            return False
+        spread = max(float(row.float().std()) for row in wanted)
+        gap = max(float((a - b).abs().max()) for a, b in zip(wanted, got, strict=True))
+        return gap <= MAX_PACKED_GAP * spread
 
     def _check_cache(self) -> None:
         """Recurrent models ignore the cache or keep a state of their own: find out now."""

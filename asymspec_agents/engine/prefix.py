@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import ConfigurationError
 from .cache import KVCache
 
-__all__ = ["PrefixCache", "PrefixHit", "Wanted"]
+__all__ = ["PrefixCache", "PrefixHit", "Wanted", "common_length"]
 
 Tokens = NDArray[np.int64]
 
@@ -115,6 +115,11 @@ class PrefixCache:
     def clear(self) -> None:
         """Drops everything."""
         self._entries.clear()
+
+
+def common_length(first: Sequence[int], second: Sequence[int]) -> int:
+    """The number of tokens with which both sequences begin."""
+    return _common_length(np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64))
 
 
 def _common_length(first: Tokens, second: Tokens) -> int:

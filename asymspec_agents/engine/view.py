@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .cache import KVCache
 from .model import CausalModel
+from .prefix import common_length
 
 __all__ = ["PREFILL_CHUNK", "PREFILL_CHUNK_CUDA", "View"]
 
@@ -40,20 +41,24 @@ class View:
             start = self.cache.length
             self._read(self._tensor(self.prompt[start : min(start + chunk, end)]), 1)
 
+    def begin_like(self, other: View) -> None:
+        """Takes over what another view of the same model has read of a common beginning, if it is more."""
+        shared = min(common_length(self.prompt[:-1], other.prompt), other.cache.length)
+        if shared > self.cache.length:
+            self.cache = other.cache.copy_prefix(shared, self.cache.reserved)
+
     def advance(self, committed: Sequence[int], ahead: Sequence[int] | Tensor, num_places: int) -> Tensor:
         """Reads what is unread of prompt + committed + ahead; logits of the last `num_places` tokens.
 
         `ahead` are drafts: a list, or an id tensor [1, n] still on the device.
         """
-        start = self.cache.length
-        unread = self.prompt[start:] + list(committed[max(0, start - len(self.prompt)) :])
-        ids = self._tensor(unread)
         ahead = ahead if isinstance(ahead, Tensor) else self._tensor(list(ahead))
-        return self._read(torch.cat([ids, ahead], dim=1), num_places)
+        return self._read(torch.cat([self.unread(committed), ahead], dim=1), num_places)
 
-    def extend(self, ids: Tensor) -> Tensor:
-        """Reads one more draft [1, 1] behind everything read so far: logits [1, 1, vocab]."""
-        return self._read(ids, 1)
+    def unread(self, committed: Sequence[int]) -> Tensor:
+        """The tokens of prompt + committed that the cache does not hold yet, at least one: [1, n]."""
+        start = self.cache.length
+        return self._tensor(self.prompt[start:] + list(committed[max(0, start - len(self.prompt)) :]))
 
     def rewind(self, num_committed: int) -> None:
         """Forgets refused drafts, and the last committed token where it was read already."""
@@ -66,6 +71,18 @@ class View:
     def _read(self, ids: Tensor, num_logits: int) -> Tensor:
         self.num_forwarded += ids.shape[1]
         return self.model.forward(ids, self.cache, num_logits)
+
+    @staticmethod
+    def read_each(views: Sequence[View], ids: Sequence[Tensor]) -> list[Tensor]:
+        """Reads a piece [1, n_i] of each view; logits of each piece's last token: [1, 1, vocab] each.
+
+        Several views must be of one model that can pack, and are then read in one forward.
+        """
+        if len(views) == 1:
+            return [views[0]._read(ids[0], 1)]
+        for view, piece in zip(views, ids, strict=True):
+            view.num_forwarded += piece.shape[1]
+        return views[0].model.forward_packed(ids, [view.cache for view in views])
 
     def _tensor(self, ids: list[int]) -> Tensor:
         return torch.tensor([ids], dtype=torch.long, device=self.model.device)

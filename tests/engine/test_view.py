@@ -72,7 +72,7 @@ def test_advance_reads_what_is_unread_and_the_drafts(architecture: str, as_tenso
     view.rewind(len(committed))
     check_view(view, committed)
     logits = view.advance(committed, [], 1)
-    extended = view.extend(torch.tensor([[4]]))
+    (extended,) = View.read_each([view], [torch.tensor([[4]])])
     expected = uncached_logits(model, [*tokens, *committed, 4])[-2:]
     torch.testing.assert_close(logits[0, 0], expected[0], atol=LOGIT_TOLERANCE, rtol=1e-4)
     torch.testing.assert_close(extended[0, 0], expected[1], atol=LOGIT_TOLERANCE, rtol=1e-4)

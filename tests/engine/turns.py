@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from asymspec_agents.engine.prefix import common_length
 from asymspec_agents.trace import MemoryRecorder, RequestEvent, ResponseEvent
 
 from .runs import Run
@@ -41,6 +42,8 @@ class History:
     def check(self, run: Run, prompts: dict[str, list[int]], num_draft_tokens: int = 2) -> None:
         """Asserts that each reader computed what lies beyond its longest known prefix, and nothing else.
 
+        The base view also knows what the drafter's full view of the same call begins with.
+
         A reader keeps its prompt and the answer but for the last token, which no forward has read yet.
         """
         request, response = last_request(self.recorder), last_response(self.recorder)
@@ -50,7 +53,8 @@ class History:
             assert cached == self.expected(model, prompt), role
             assert getattr(run.report.cached_tokens, role) == cached
             assert getattr(request.prompt_tokens, role) == len(prompt)
-            prefill = len(prompt) - 1 - cached
+            shared = common_length(prompt[:-1], prompts["drafter"][:-1]) if role == "base" else 0
+            prefill = len(prompt) - 1 - max(cached, shared)
             per_block = num_draft_tokens + 1
             forwarded = getattr(response.forwarded_tokens, role)
             assert forwarded == prefill + per_block * run.report.blocks, role
