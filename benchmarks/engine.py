@@ -67,6 +67,7 @@ def block_over_forwards(engine: Engine, tokens: list[int], length: int, num_bloc
     places = NUM_DRAFT_TOKENS + 1
     verifying, drafting, base = readers.all()
     packs = drafter.can_pack  # both of the drafter's views then share its forwards
+    reads: list[tuple[tuple[View, ...], int]]
     reads = [((drafting, base), 1)] * places if packs else [((drafting,), 1)] * places + [((base,), places)]
     reads.append(((verifying,), places))
     committed: list[int] = []
