@@ -24,7 +24,7 @@ NAMES = {
     "ceiling": "Ceiling (verifier alone, full view)",
 }
 MAX_STEPS = 2
-MAX_TOKENS = 150
+MAX_TOKENS = 140
 
 
 def add_parser(subparsers: Any) -> None:
@@ -78,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_arm(backend: Any, arm: str, terminal: Any) -> ArmResult:
     """All tasks by one arm, from empty caches so that no arm profits from the one before."""
-    from smolagents import LogLevel, ToolCallingAgent
+    from smolagents import FinalAnswerStep, LogLevel, ToolCallingAgent
+    from smolagents.utils import AgentError
 
     from smolagents_asymspec import AsymSpecModel
 
@@ -98,8 +99,16 @@ def _run_arm(backend: Any, arm: str, terminal: Any) -> ArmResult:
             max_steps=MAX_STEPS,
             verbosity_level=LogLevel.OFF,
         )
-        outcome.answer = str(agent.run(task.request))
-        terminal.line(f"  answer: {outcome.answer}")
+        try:
+            for step in agent.run(task.request, stream=True):
+                if isinstance(step, FinalAnswerStep):
+                    outcome.answer = str(step.output)
+                    terminal.line(f"  answer: {outcome.answer}")
+                if task.is_done(outcome):
+                    agent.interrupt()
+        except AgentError as error:  # an interrupted run ends so too
+            if not task.is_done(outcome):
+                terminal.line(f"  the run failed: {error}")
         for item in task.items:
             verdicts.append(item.is_right(outcome))
             terminal.line(f"  {'right' if verdicts[-1] else 'WRONG'}: {item.name}, wanted {item.wanted}")

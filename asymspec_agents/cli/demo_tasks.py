@@ -17,8 +17,6 @@ from smolagents import Tool
 
 __all__ = ["TASKS", "Item", "Outcome", "Task", "tools_for"]
 
-RECEIPT = "RC-20931"
-
 
 @dataclass(slots=True)
 class Outcome:
@@ -43,10 +41,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One request to the agent and its items."""
+    """One request to the agent and its items; done once `is_done`, or when the agent gives its answer."""
 
     request: str
     items: tuple[Item, ...]
+    is_done: Callable[[Outcome], bool] = lambda outcome: False
 
 
 class RecordReading(Tool):  # type: ignore[misc]  # smolagents has no types
@@ -86,7 +85,7 @@ with all of its arguments."""
 
     def forward(self, station: str, measured_at: str, values: list[Any]) -> str:
         self._outcome.recorded.append({"station": station, "measured_at": measured_at, "values": values})
-        return f"Received. The receipt number is {RECEIPT}."
+        return "The reading was received."
 
 
 class ReadLog(Tool):  # type: ignore[misc]  # smolagents has no types
@@ -143,31 +142,33 @@ def _answered(name: str, wanted: str) -> Item:
     return Item(f"{name} in the answer", repr(wanted), lambda outcome: wanted in outcome.answer)
 
 
+def _is_recorded(outcome: Outcome) -> bool:
+    return bool(outcome.recorded)
+
+
 def _value(quantity: str, value: float, unit: str) -> dict[str, Any]:
     return {"quantity": quantity, "value": value, "unit": unit}
 
 
 TASKS = (
     Task(
-        "Record this reading: station 4471, 7 March 2026 at 9:05 a.m., level 1.82, temperature 11.5. "
-        "Then tell me the receipt number.",
+        "Record this reading: station 4471, 7 March 2026 at 9:05 a.m., level 1.82, temperature 11.5.",
         (
             _recorded("measured_at", "2026-03-07T09:05:00"),
             _recorded("values", [_value("level", 1.82, "m"), _value("temperature", 11.5, "degC")]),
-            _answered("receipt number", RECEIPT),
         ),
+        _is_recorded,
     ),
     Task(
         "Read the log of station 4471. Which model is its new main pump, and what is its serial number?",
         (_answered("model", "KX-4471-Z"), _answered("serial number", "88213-D")),
     ),
     Task(
-        "Record this reading: station 86, 12 November 2025 at 6:40 p.m., flow 3.4, turbidity 12. "
-        "Then tell me the receipt number.",
+        "Record this reading: station 86, 12 November 2025 at 6:40 p.m., flow 3.4, turbidity 12.",
         (
             _recorded("measured_at", "2025-11-12T18:40:00"),
             _recorded("values", [_value("flow", 3.4, "m3/s"), _value("turbidity", 12, "NTU")]),
-            _answered("receipt number", RECEIPT),
         ),
+        _is_recorded,
     ),
 )
