@@ -34,7 +34,7 @@ def test_arms_are_judged_by_the_same_items_and_a_failing_one_shows(
     shown = capsys.readouterr().out
     for task in TASKS:
         assert task.request in shown
-    assert shown.count("the run failed: ") == 3  # the full view is too long for the small models
+    assert shown.count("the run failed: ") == 4  # full views, and the log, are too long for the small models
     assert "over the limit of" in shown
     assert shown.count("right: measured_at in the call, wanted '2026-03-07T09:05:00'") == 1
     assert shown.count("WRONG: measured_at in the call, wanted '2025-11-12T18:40:00'") == 2
