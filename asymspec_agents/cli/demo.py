@@ -83,12 +83,14 @@ def _run_arm(backend: Any, arm: str, terminal: Any) -> ArmResult:
 
     from smolagents_asymspec import AsymSpecModel
 
+    from ..trace import MemoryRecorder
     from .demo_show import Narrated
     from .demo_tasks import TASKS, Outcome, tools_for
 
     terminal.line(f"\n== {NAMES[arm]}")
     backend.engine.prefixes.clear()
-    narrated = Narrated(backend.with_arm(arm), terminal)
+    backend.engine.recorder = recorder = MemoryRecorder()
+    narrated = Narrated(backend.with_arm(arm), terminal, recorder)
     verdicts: list[bool] = []
     for number, task in enumerate(TASKS, 1):
         terminal.line(f"-- task {number}")
@@ -156,4 +158,4 @@ def _print_costs(results: list[ArmResult]) -> None:
         ("arm", "right", "calls", "verifier prompt", "drafter prompt", "written", "acceptance", "seconds"),
         rows,
     )
-    print("Prompt columns count the tokens each model computed; cached prefixes are not read again.")
+    print("A model ran every position of prompt, drafts and answer, but for what it found in its caches.")

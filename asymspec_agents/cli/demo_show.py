@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ..backends.base import Backend, Capabilities, ChatDelta, ChatRequest, Origin, Segment
 from ..backends.local import LocalBackend
+from ..trace import MemoryRecorder, ResponseEvent
 
 __all__ = ["Narrated", "Terminal", "Totals", "open_terminal"]
 
@@ -18,7 +19,7 @@ STYLES: dict[Origin, str] = {"accepted": "32", "fused": "1;35", "bonus": "36", "
 
 @dataclass(slots=True)
 class Totals:
-    """One arm's sums over all of its LLM calls: tokens read and computed anew by each model, and written."""
+    """One arm's sums over all of its LLM calls: positions each model computed, and tokens written."""
 
     num_turns: int = 0
     verifier_tokens: int = 0
@@ -71,10 +72,14 @@ def open_terminal() -> Terminal:
 
 
 class Narrated(Backend):
-    """A backend that shows each call of the one it wraps while it answers, and adds up its costs."""
+    """A backend that shows each call of the one it wraps while it answers, and adds up its costs.
 
-    def __init__(self, inner: LocalBackend, terminal: Terminal) -> None:
+    `recorder` is the one the wrapped backend's engine records to.
+    """
+
+    def __init__(self, inner: LocalBackend, terminal: Terminal, recorder: MemoryRecorder) -> None:
         self._inner = inner
+        self._recorder = recorder
         self._terminal = terminal
         self.totals = Totals()
 
@@ -110,17 +115,16 @@ class Narrated(Backend):
         if usage is None or report is None:
             return
         is_drafter = self._inner.arm.verifying.model == "drafter"
-        cached = report.cached_tokens
-        base_tokens = report.verifier_prompt_tokens if self._inner.arm.base is not None else 0
         read = {
             "verifier": 0 if is_drafter else usage.prompt_tokens,
             "drafter": usage.prompt_tokens if is_drafter else report.drafter_prompt_tokens,
         }
+        ran = next(
+            e for e in reversed(self._recorder.events) if isinstance(e, ResponseEvent)
+        ).forwarded_tokens
         computed = {
-            "verifier": 0 if is_drafter else usage.prompt_tokens - cached.verifier,
-            "drafter": usage.prompt_tokens - cached.verifier
-            if is_drafter
-            else report.drafter_prompt_tokens - cached.drafter + max(0, base_tokens - cached.base),
+            "verifier": 0 if is_drafter else ran.verifier,
+            "drafter": ran.verifier if is_drafter else ran.drafter + ran.base,
         }
         totals.num_turns += 1
         totals.verifier_tokens += computed["verifier"]
