@@ -155,7 +155,7 @@ def _print_costs(results: list[ArmResult]) -> None:
         )
     print()
     print_table(
-        ("arm", "right", "calls", "verifier prompt", "drafter prompt", "written", "acceptance", "seconds"),
+        ("arm", "right", "calls", "verifier ran", "drafter ran", "written", "acceptance", "seconds"),
         rows,
     )
     print("A model ran every position of prompt, drafts and answer, but for what it found in its caches.")
