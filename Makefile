@@ -28,15 +28,17 @@ $(READY): pyproject.toml $(wildcard $(CONSTRAINTS))
 demo: $(READY)
 	$(BIN)/asymspec demo
 
-# The real models first, as tests open no connection. Then two passes: the fast tier in parallel, and the
-# real models alone, with all cores and memory to themselves.
+# The real models first, as tests open no connection. Then three passes: the fast tier and the full matrix of
+# small models in parallel, and the real models alone, with all cores and memory to themselves.
 test: $(READY)
 	$(BIN)/asymspec models pull $(PRESETS)
 	$(BIN)/python -m pytest -m "not full" -n 2 --cov --cov-report=
-	$(BIN)/python -m pytest -m full --cov --cov-append --cov-report=
+	$(BIN)/python -m pytest -m full -n 2 $(MATRIX) --cov --cov-append --cov-report=
+	$(BIN)/python -m pytest -m full $(MATRIX:%=--ignore=%) --cov --cov-append --cov-report=
 	@$(call gate,asymspec_agents/decoding/*.py,100)
 	@$(call gate,$(ROUTING:%=asymspec_agents/%.py),98)
 
+MATRIX := tests/engine/test_exactness.py
 PRESETS := smollm2-135m qwen2.5-coder-0.5b qwen2.5-coder-1.5b
 
 # The files that keep the router's promises.

@@ -67,7 +67,26 @@ class ChatRequest:
     def __post_init__(self) -> None:
         object.__setattr__(self, "messages", parse_messages(self.messages))
         object.__setattr__(self, "tools", parse_tools(self.tools))
-        if isinstance(self.stop, str) or not all(isinstance(text, str) and text for text in self.stop):
+        asymspec = self.asymspec
+        if isinstance(asymspec, Mapping):
+            asymspec = AsymSpecRequest.of(**asymspec)
+            object.__setattr__(self, "asymspec", asymspec)
+        is_request = asymspec is None or isinstance(asymspec, AsymSpecRequest)
+        self._check_type("asymspec", is_request, "an AsymSpecRequest")
+        for name in ("chat_template_kwargs", "extra"):
+            self._check_type(name, isinstance(getattr(self, name), Mapping), "a mapping")
+        response_format, tool_choice = self.response_format, self.tool_choice
+        self._check_type(
+            "response_format", response_format is None or isinstance(response_format, Mapping), "a mapping"
+        )
+        is_choice = tool_choice is None or isinstance(tool_choice, str | Mapping)
+        self._check_type("tool_choice", is_choice, "a name or a mapping")
+        self._check_type("request_id", isinstance(self.request_id, str), "a string")
+        for name in ("cache_salt", "session_id"):
+            value = getattr(self, name)
+            self._check_type(name, value is None or isinstance(value, str), "a string")
+        is_list = isinstance(self.stop, list | tuple)
+        if not is_list or not all(isinstance(text, str) and text for text in self.stop):
             raise ConfigurationError(f"stop={self.stop!r} must be a list of strings that are not empty")
         object.__setattr__(self, "stop", tuple(self.stop))
         if self.max_tokens is not None and not (_is_number(self.max_tokens, int) and self.max_tokens >= 1):
@@ -76,6 +95,10 @@ class ChatRequest:
             _is_number(self.temperature, int | float) and 0 <= self.temperature < math.inf
         ):
             raise ConfigurationError(f"temperature={self.temperature!r} must be a number of at least 0")
+
+    def _check_type(self, name: str, is_right: bool, wanted: str) -> None:
+        if not is_right:
+            raise ConfigurationError(f"{name} must be {wanted}, not {type(getattr(self, name)).__name__}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,9 @@ _PREPENDED = frozenset(
 )
 _REGIONAL_INDICATORS = "".join(chr(code) for code in range(0x1F1E6, 0x1F200))
 _VIRAMA_CLASS = 9
+_DIGITS_AND_POINT = frozenset("0123456789.")
+_TOKEN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+MAX_TOKEN_CHARS = 80  # a longer run of letters and digits may be cut anywhere
 
 
 def is_grapheme_boundary(text: str, index: int) -> bool:
@@ -61,6 +64,9 @@ def snap_back(text: str, index: int, lowest: int) -> int:
     for cut in range(index, max(window, index - 200), -1):
         if text[cut].isspace() or text[cut - 1].isspace():
             return _boundary_back(text, cut, lowest)
+    for cut in range(index, max(lowest, index - MAX_TOKEN_CHARS), -1):
+        if not _splits_token(text, cut):
+            return _boundary_back(text, cut, lowest)
     return _boundary_back(text, index, lowest)
 
 
@@ -77,7 +83,19 @@ def snap_forward(text: str, index: int, highest: int) -> int:
     for cut in range(index, min(window, index + 200)):
         if text[cut].isspace() or text[cut - 1].isspace():
             return _boundary_forward(text, cut, highest)
+    for cut in range(index, min(highest, index + MAX_TOKEN_CHARS)):
+        if not _splits_token(text, cut):
+            return _boundary_forward(text, cut, highest)
     return _boundary_forward(text, index, highest)
+
+
+def _splits_token(text: str, cut: int) -> bool:
+    """Whether a cut would leave part of a number, name or word that reads like a whole one."""
+    before, after = text[cut - 1], text[cut]
+    if before in _TOKEN and after in _TOKEN:
+        return True
+    is_in_decimal = "." in (before, after) and before in _DIGITS_AND_POINT and after in _DIGITS_AND_POINT
+    return is_in_decimal or (before in "+-" and after in _DIGITS_AND_POINT)
 
 
 def _boundary_back(text: str, index: int, lowest: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -56,8 +55,10 @@ class Bm25Ranker:
     """Ranks by BM25 (Lucene's variant, k1=1.5, b=0.75). Raises MissingDependencyError without bm25s."""
 
     def __post_init__(self) -> None:
-        if importlib.util.find_spec("bm25s") is None:
-            raise MissingDependencyError("bm25s", "compress")
+        try:  # being there is not enough: it may lack what it needs itself
+            import bm25s  # noqa: F401
+        except ImportError as error:
+            raise MissingDependencyError("bm25s", "compress") from error
 
     @property
     def configuration(self) -> str:
@@ -100,7 +101,10 @@ class NoRanker:
 
 def default_ranker() -> Ranker:
     """BM25 where the extra `compress` is installed, else no ranking."""
-    return NoRanker() if importlib.util.find_spec("bm25s") is None else Bm25Ranker()
+    try:
+        return Bm25Ranker()
+    except MissingDependencyError:
+        return NoRanker()
 
 
 def relevance(ranker: Ranker, texts: Sequence[str], wanted: Sequence[str]) -> list[float]:

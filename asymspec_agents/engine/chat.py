@@ -38,18 +38,35 @@ class ChatTemplate:
         for name in template_kwargs or ():
             if name in _OURS:
                 raise ConfigurationError(f"chat_template_kwargs: {name} is fixed; pass template variables")
+        shaped = [_template_message(message) for message in messages]
+        rendered = self._render(shaped, tools, template_kwargs)
+        if isinstance(rendered, Exception) and any(message["content"] is None for message in shaped):
+            # Some templates take a call without words only with an empty text.
+            shaped = [{**message, "content": message["content"] or ""} for message in shaped]
+            rendered = self._render(shaped, tools, template_kwargs)
+        if isinstance(rendered, Exception):
+            raise MessageError(f"the model's chat template refuses these messages: {rendered}") from rendered
+        ids: list[int] = self.tokenizer.encode(clean_text(rendered), add_special_tokens=False)
+        return ids
+
+    def _render(
+        self,
+        shaped: list[dict[str, Any]],
+        tools: Sequence[ToolSpec],
+        template_kwargs: Mapping[str, Any] | None,
+    ) -> str | Exception:
+        """The prompt's text, or why the template refuses it."""
         try:
             text = self.tokenizer.apply_chat_template(
-                [_template_message(message) for message in messages],
+                shaped,
                 tools=[_clean(tool.wire()) for tool in tools] or None,
                 add_generation_prompt=True,
                 tokenize=False,
                 **(template_kwargs or {}),
             )
         except (TemplateError, TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
-            raise MessageError(f"the model's chat template refuses these messages: {error}") from error
-        ids: list[int] = self.tokenizer.encode(clean_text(str(text)), add_special_tokens=False)
-        return ids
+            return error
+        return str(text)
 
 
 def _template_message(message: Message) -> dict[str, Any]:

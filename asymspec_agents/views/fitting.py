@@ -150,9 +150,11 @@ class Fitter:
         if self._prompt_counter is None:
             return None
         try:
-            return self._prompt_counter(conversation.shown(fitted.fold), conversation.tools)
+            counted = self._prompt_counter(conversation.shown(fitted.fold), conversation.tools)
         except Exception:  # templates refuse role orders they do not know
             return None
+        is_count = isinstance(counted, int) and not isinstance(counted, bool) and counted >= 0
+        return counted if is_count else None
 
 
 def _share_within(wanted: float) -> float:

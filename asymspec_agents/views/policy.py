@@ -10,6 +10,8 @@ from ..errors import ConfigurationError
 
 __all__ = ["ViewPolicy"]
 
+MAX_TIMEOUT_S = 86_400
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewPolicy:
@@ -67,8 +69,8 @@ class ViewPolicy:
         is_known = self.on_drafter_overflow in ("truncate", "raise")
         self._check("on_drafter_overflow", is_known, "'truncate' or 'raise'")
         timeout_s = self.compress_timeout_s
-        is_time = timeout_s is None or (_is_number(timeout_s) and timeout_s > 0)
-        self._check("compress_timeout_s", is_time, "None or a number above 0")
+        is_time = timeout_s is None or (_is_number(timeout_s) and 0 < timeout_s <= MAX_TIMEOUT_S)
+        self._check("compress_timeout_s", is_time, f"None or in (0, {MAX_TIMEOUT_S:,}] seconds")
         self._check("tool_signatures", isinstance(self.tool_signatures, bool), "true or false")
         for name in ("protected", "observation_markers", "call_markers"):
             texts = getattr(self, name)

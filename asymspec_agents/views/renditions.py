@@ -65,6 +65,7 @@ class Renditions:
         self._counter = counter
         self._cached_counter = CachedCounter(counter)
         self._store = store
+        self._recorder = recorder
         self._min_gain = min_gain
         self._protected = tuple(re.compile(pattern) for pattern in protected)
         self._head_tail = HeadTail()
@@ -118,10 +119,17 @@ class Renditions:
                     _, dropped = self._made.popitem(last=False)
                     self._num_chars -= len(dropped.text) + ENTRY_CHARS
             if found.compressor is not None:
-                self._store.put(original.text)
+                self._keep(original.text)
         if found.compressor is None:
             return replace(original, degraded=True) if found.degraded else original
         return found
+
+    def _keep(self, text: str) -> None:
+        """Stores an original; a store that fails (a full disk) costs the reference, not the call."""
+        try:
+            self._store.put(text)
+        except Exception as error:
+            self._recorder.record("store_failed", error=type(error).__name__)
 
     def _compress(self, original: Original, query: str, target_tokens: int) -> Shown:
         made = self._compressor.compress(

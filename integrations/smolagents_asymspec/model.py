@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from asymspec_agents.backends.base import Backend, ChatDelta, ChatRequest
+from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.messages import parse_tools
 from asymspec_agents.protocol import AsymSpecOptions, AsymSpecReport, AsymSpecRequest
 from asymspec_agents.recording import NULL_RECORDER, Recorder
 from asymspec_agents.router import ContextRouter
+from asymspec_agents.views import ViewPolicy
 
 from ._compat import ChatMessage, ChatMessageStreamDelta, Model
 from .answer import chat_message, stream_deltas
@@ -20,18 +22,22 @@ from .images import ConversationImages, ImageEncoder
 from .merge import merge_views
 from .request import check_parameters, request_parameters, stop_strings
 from .routing import FailOpenRouter, Router
-from .saved import MissingBackend, saved_backend, without_secrets
+from .saved import MissingBackend, loaded_policy, saved_backend, saved_policy, without_secrets
 from .tool_calls import with_parsed_tool_calls
 
 __all__ = ["AsymSpecModel"]
 
 logger = logging.getLogger(__name__)
 
+ANSWER_TOKENS = 1_024  # room kept for an answer whose length is not limited
+PROMPT_SLACK_TOKENS = 64  # merging messages of one role may change a template's count by a few
+
 
 class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
     """A smolagents model whose verifier reads the compressed view and whose drafter reads everything.
 
-    `router` makes the views (default: a ContextRouter with its defaults), `options` say how to decode.
+    `router` makes the views (default: a ContextRouter within the backend's own limits), `options` say how to
+    decode.
     Further keywords are parameters of every request (`temperature`, `tool_choice`, `chat_template_kwargs`,
     `cache_salt`, …) and outrank those of a call, as in every smolagents model. `model_id` defaults to the
     verifier's name. Answers carry the backend's ChatResponse as `raw`.
@@ -55,6 +61,10 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
         tool_arguments_key: str = "arguments",
         **kwargs: Any,
     ) -> None:
+        if not isinstance(backend, Backend):
+            raise ConfigurationError(f"backend must be a Backend, not {type(backend).__name__}")
+        if router is not None and not callable(getattr(router, "route", None)):
+            raise ConfigurationError(f"router must be a ContextRouter, not {type(router).__name__}")
         if max_tokens is not None:
             kwargs["max_tokens"] = max_tokens
         check_parameters(kwargs)
@@ -68,7 +78,7 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
         self.backend = backend
         self.options = options
         self.routing = FailOpenRouter(
-            router if router is not None else ContextRouter(recorder=recorder), recorder
+            router if router is not None else _router_for(backend, max_tokens, recorder), recorder
         )
         self._images = ImageEncoder()
         self._misses_report = False
@@ -121,6 +131,7 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
             **without_secrets(self.kwargs),
             "model_id": self.model_id,
             "backend": saved_backend(self.backend),
+            "policy": saved_policy(self.routing.router),
             "options": self.options.model_dump(exclude_unset=True) if self.options is not None else None,
             "tool_name_key": self.tool_name_key,
             "tool_arguments_key": self.tool_arguments_key,
@@ -138,6 +149,9 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
         fields = dict(model_dictionary)
         saved = fields.pop("backend", None) or {}
         options = fields.pop("options", None)
+        policy = fields.pop("policy", None)
+        if router is None and policy is not None:
+            router = ContextRouter(loaded_policy(policy))
         return cls(
             backend if backend is not None else MissingBackend(saved),
             router,
@@ -189,3 +203,16 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
                 request.request_id,
                 type(self.backend).__name__,
             )
+
+
+def _router_for(backend: Backend, max_tokens: int | None, recorder: Recorder) -> ContextRouter:
+    """A router that keeps both views within what the backend can read, room for the answer aside."""
+    capabilities = backend.capabilities
+    limits = (capabilities.max_verifier_tokens, capabilities.max_drafter_tokens)
+    room = (max_tokens or ANSWER_TOKENS) + PROMPT_SLACK_TOKENS
+    verifier, drafter = (None if limit is None else max(1, limit - room) for limit in limits)
+    return ContextRouter(
+        ViewPolicy(max_verifier_tokens=verifier, max_drafter_tokens=drafter),
+        prompt_counter=getattr(backend, "count_prompt", None),
+        recorder=recorder,
+    )

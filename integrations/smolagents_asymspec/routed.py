@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.protocol import derive_edits
 from asymspec_agents.recording import NULL_RECORDER, Recorder
 from asymspec_agents.router import ContextRouter
-from asymspec_agents.views import ViewPolicy
 
 from ._compat import ChatMessage, ChatMessageStreamDelta, Model, tool_schema
 from .convert import edit_chat_messages, to_wire
 from .inner_tools import signature_copies
 from .routing import FailOpenRouter, Router
-from .saved import loaded_model, saved_model
+from .saved import loaded_model, loaded_policy, saved_model, saved_policy
 
 __all__ = ["RoutedModel"]
 
@@ -135,10 +134,9 @@ class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for saving: no secrets, no context, the inner model and the policy by their values."""
-        policy = getattr(self.routing.router, "policy", None)
         return {
             "inner": saved_model(self.inner),
-            "policy": asdict(policy) if isinstance(policy, ViewPolicy) else None,
+            "policy": saved_policy(self.routing.router),
         }
 
     @classmethod
@@ -147,7 +145,7 @@ class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
     ) -> RoutedModel:
         """The model of `to_dict`; an inner model that cannot be made again has to be given, or set later."""
         if router is None and model_dictionary.get("policy") is not None:
-            router = ContextRouter(_policy(model_dictionary["policy"]))
+            router = ContextRouter(loaded_policy(model_dictionary["policy"]))
         return cls(inner if inner is not None else loaded_model(model_dictionary["inner"]), router)
 
 
@@ -161,14 +159,3 @@ def _given(
         "tools_to_call_from": tools,
     }
     return {name: value for name, value in named.items() if value is not None}
-
-
-def _policy(saved: Mapping[str, Any]) -> ViewPolicy:
-    """A policy from saved values, where JSON has made lists of its tuples."""
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()
-    }
-    try:
-        return ViewPolicy(**values)
-    except TypeError as error:
-        raise ConfigurationError(f"policy of a saved model: {error}") from error

@@ -7,10 +7,12 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from asymspec_agents.backends.base import Backend, Capabilities, ChatDelta, ChatRequest
 from asymspec_agents.errors import ConfigurationError
+from asymspec_agents.views import ViewPolicy
 
 from ._compat import ChatMessage, Model, model_class
 
@@ -18,8 +20,10 @@ __all__ = [
     "MissingBackend",
     "MissingModel",
     "loaded_model",
+    "loaded_policy",
     "saved_backend",
     "saved_model",
+    "saved_policy",
     "without_secrets",
 ]
 
@@ -83,6 +87,23 @@ def saved_backend(backend: Backend) -> dict[str, Any]:
     name = backend.saved["class"] if isinstance(backend, MissingBackend) else type(backend).__name__
     capabilities = backend.capabilities
     return {"class": name, "verifier": capabilities.verifier, "drafter": capabilities.drafter}
+
+
+def saved_policy(router: object) -> dict[str, Any] | None:
+    """A router's policy by its values; None where it has none."""
+    policy = getattr(router, "policy", None)
+    return asdict(policy) if isinstance(policy, ViewPolicy) else None
+
+
+def loaded_policy(saved: Mapping[str, Any]) -> ViewPolicy:
+    """A policy from saved values, where JSON has made lists of its tuples."""
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()
+    }
+    try:
+        return ViewPolicy(**values)
+    except TypeError as error:
+        raise ConfigurationError(f"policy of a saved model: {error}") from error
 
 
 class MissingBackend(Backend):
