@@ -196,3 +196,11 @@ def test_rendering_does_not_change_the_messages(template: ChatTemplate) -> None:
     first = template.ids(messages)
     assert template.ids(messages) == first
     assert [message.wire() for message in messages] == before
+
+
+def test_a_template_that_needs_a_text_beside_tool_calls_gets_an_empty_one() -> None:
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = "{% for m in messages %}{{ m.role + ':' + m.content + ';' }}{% endfor %}"
+    strict = ChatTemplate(tokenizer)
+    messages = [{"role": "user", "content": "Go."}, {"role": "assistant", "tool_calls": [call("{}")]}]
+    assert strict.tokenizer.decode(strict.ids(parse_messages(messages))) == "user:Go.;assistant:;"
