@@ -1,8 +1,11 @@
 """Context-asymmetric speculative decoding for agents: both views of every call, and a backend for them."""
 
 from ._version import __version__
-from .backends.base import Backend, ChatRequest, ChatResponse
+from .backends.answer import ChatResponse
+from .backends.base import Backend
+from .backends.http import HTTPBackend
 from .backends.local import LocalBackend
+from .backends.request import ChatRequest, CompletionRequest
 from .backends.scripted import ScriptedBackend
 from .errors import AsymSpecError, ContextOverflowError
 from .messages import Message, ToolSpec
@@ -18,8 +21,10 @@ __all__ = [
     "Backend",
     "ChatRequest",
     "ChatResponse",
+    "CompletionRequest",
     "ContextOverflowError",
     "ContextRouter",
+    "HTTPBackend",
     "LocalBackend",
     "Message",
     "RoutedContext",

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Settings", "from_env"]
+__all__ = ["Settings", "environment", "from_env"]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a user's environment may set. `cache_dir` (ASYMSPEC_CACHE): where converted models are kept."""
+    """What a user's environment may set.
+
+    `cache_dir` (ASYMSPEC_CACHE): where converted models are kept. `api_key` (ASYMSPEC_API_KEY): the key that
+    `asymspec serve` asks for, and that commands send to a server.
+    """
 
     cache_dir: Path | None = None
+    api_key: str | None = field(default=None, repr=False)
 
 
 def from_env(environ: Mapping[str, str] = os.environ) -> Settings:
     """The settings in `environ`; unset and empty variables leave the default."""
     cache_dir = environ.get("ASYMSPEC_CACHE")
-    return Settings(cache_dir=Path(cache_dir).expanduser().absolute() if cache_dir else None)
+    return Settings(
+        cache_dir=Path(cache_dir).expanduser().absolute() if cache_dir else None,
+        api_key=environ.get("ASYMSPEC_API_KEY") or None,
+    )
+
+
+def environment() -> dict[str, str]:
+    """A copy of the whole environment, for a process that is to be started with a changed one."""
+    return dict(os.environ)

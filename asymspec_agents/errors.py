@@ -10,7 +10,11 @@ AsymSpecError
 ├── WeightsError                        model files cannot be found, fetched or converted
 │   └── ChecksumError                   fetched bytes are not the published ones
 ├── BackendError                        a backend failed to answer
-└── RequestAbortedError                      the caller ended the request
+│   ├── ConnectionFailedError           a server cannot be reached, or went away before the answer was whole
+│   ├── ResponseTimeoutError            a server was silent for too long
+│   ├── ServerError                     a server answered with an error status
+│   └── NotAsymSpecError                a server does not speak AsymSpec, or another version of it
+└── RequestAbortedError                 the caller ended the request
 """
 
 from __future__ import annotations
@@ -22,11 +26,15 @@ __all__ = [
     "BackendError",
     "ChecksumError",
     "ConfigurationError",
+    "ConnectionFailedError",
     "ContextOverflowError",
     "IncompatibleModelsError",
     "MessageError",
     "MissingDependencyError",
+    "NotAsymSpecError",
     "RequestAbortedError",
+    "ResponseTimeoutError",
+    "ServerError",
     "UnsupportedRequestError",
     "WeightsError",
 ]
@@ -97,6 +105,30 @@ class ChecksumError(WeightsError):
 
 class BackendError(AsymSpecError):
     """A backend failed to answer a request."""
+
+
+class ConnectionFailedError(BackendError):
+    """A server cannot be reached, or the connection ended before the answer was whole."""
+
+
+class ResponseTimeoutError(BackendError):
+    """A server sent nothing for longer than the timeout allows."""
+
+
+class ServerError(BackendError):
+    """A server answered with an error; `status` is the HTTP status, `code` the server's own word for it."""
+
+    def __init__(self, message: str, status: int, code: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+    def __reduce__(self) -> tuple[type[ServerError], tuple[str, int, str | None]]:
+        return type(self), (str(self), self.status, self.code)
+
+
+class NotAsymSpecError(BackendError):
+    """A server does not speak AsymSpec, so a request would be answered without the method."""
 
 
 class RequestAbortedError(AsymSpecError):

@@ -25,6 +25,7 @@ __all__ = [
     "Text",
     "ToolCall",
     "ToolSpec",
+    "check_conversation",
     "deepest",
     "index_path",
     "parse_messages",
@@ -155,3 +156,52 @@ def parse_messages(messages: Sequence[Message | Mapping[str, Any]]) -> tuple[Mes
 def parse_tools(tools: Sequence[ToolSpec | Mapping[str, Any]] | None) -> tuple[ToolSpec, ...]:
     """The tools as objects, empty for None. Raises MessageError naming the place."""
     return _parse(ToolSpec, "tools", tools or ())
+
+
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+
+
+def check_conversation(messages: Sequence[Message], what: str = "messages") -> None:
+    """Raises MessageError, naming the place, for a list that is no conversation a chat model can answer.
+
+    That is: an empty list, an unknown role, a message or text part without content, a tool's result that
+    belongs to no call before it or is the second to one. `what` names the list in the error.
+    """
+    if not messages:
+        raise MessageError(f"{what} is empty; at least one message is needed")
+    open_calls: set[str] = set()
+    answered: set[str] = set()
+    for index, message in enumerate(messages):
+        place = f"{what}[{index}]"
+        if message.role not in ROLES:
+            raise MessageError(f"{place}.role is none of {', '.join(ROLES)}")
+        _check_content(message, place)
+        for call in message.tool_calls or ():
+            if call.id is not None:
+                open_calls.add(call.id)
+                answered.discard(call.id)  # some servers number calls anew in every answer
+        if message.role == "tool":
+            identity = message.tool_call_id
+            if identity is None:
+                raise MessageError(
+                    f"{place}.tool_call_id is missing; it names the call this is the result of"
+                )
+            if identity in answered:
+                raise MessageError(f"{place}.tool_call_id: that call has its result already")
+            if identity not in open_calls:
+                raise MessageError(f"{place}.tool_call_id: no assistant message before it made that call")
+            answered.add(identity)
+
+
+def _check_content(message: Message, place: str) -> None:
+    if message.content is None:
+        speaks = message.role == "assistant" and (message.tool_calls or message.model_extra)
+        if not speaks:
+            raise MessageError(f"{place}.content is missing; give a text or a list of parts")
+    elif not isinstance(message.content, str):
+        for number, part in enumerate(message.content):
+            if part.type == "text" and part.text is None:
+                raise MessageError(f"{place}.content[{number}].text is missing")
+    for number, call in enumerate(message.tool_calls or ()):
+        if call.function is None and call.type in (None, "function"):
+            raise MessageError(f"{place}.tool_calls[{number}].function is missing")

@@ -1,4 +1,4 @@
-"""The AsymSpec wire: the `asymspec` object of a chat request, its edits, and the report that answers it.
+"""The AsymSpec wire: the `asymspec` object of a request, its edits, and the report that answers it.
 
 A request's `messages` and `tools` are always the full view. The compressed view is that list plus `edits`
 (or whole `messages` of its own), so a server that ignores the object answers from the full view.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
 
 from .decoding.modes import MAX_DRAFT_TOKENS, BonusMode, Delta, Gate, Rule, named_rule
 from .errors import ConfigurationError, MessageError
@@ -17,6 +17,7 @@ from .messages import ContentPart, Message, Text, ToolSpec, deepest, index_path
 
 __all__ = [
     "PROTOCOL_VERSION",
+    "AsymSpecCompletion",
     "AsymSpecOptions",
     "AsymSpecReport",
     "AsymSpecRequest",
@@ -144,6 +145,17 @@ class AsymSpecRequest(AsymSpecOptions):
         if self.tools is not None:
             data["tools"] = [tool.wire() for tool in self.tools]
         return data
+
+
+class AsymSpecCompletion(AsymSpecOptions):
+    """The `asymspec` object of a text completion: options, and the compressed view as text or token ids."""
+
+    version: Literal[1] = 1
+    prompt: Text | tuple[StrictInt, ...]
+
+    def wire(self) -> dict[str, Any]:
+        """The object as sent: everything given explicitly, the version always."""
+        return {"version": self.version, **self.model_dump(mode="json", exclude_unset=True)}
 
 
 class CachedTokens(BaseModel):

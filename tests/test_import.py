@@ -92,7 +92,7 @@ def test_every_offered_name_can_be_looked_at(run_in_base: Run) -> None:
 
 
 ROUTE = """
-import asymspec_agents.router, asymspec_agents.backends.base as backends
+import asymspec_agents.router, asymspec_agents.backends as backends
 from asymspec_agents.backends import ScriptedBackend
 routed = asymspec_agents.router.ContextRouter().route(
     [{"role": "user", "content": "What is it?"}, {"role": "assistant", "content": "I look."},

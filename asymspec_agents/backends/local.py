@@ -5,31 +5,47 @@ from __future__ import annotations
 import reprlib
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from ..decoding.modes import MODES
-from ..errors import ContextOverflowError, MissingDependencyError, UnsupportedRequestError
+from ..errors import ConfigurationError, ContextOverflowError, MissingDependencyError, UnsupportedRequestError
 from ..messages import Message, ToolSpec
 from ..protocol import AsymSpecOptions
 from ..recording import NULL_RECORDER, Recorder
 from ..store import content_hash
+from ..tokens import clean_text
 from ..weights import DEFAULT_PAIR, ProgressCallback, resolve
-from .base import Backend, Capabilities, ChatDelta, ChatRequest, Segment, Usage
+from .answer import ChatDelta, Segment, Usage
+from .base import Backend, Capabilities, PromptCounter
+from .request import AnyRequest, ChatRequest, CompletionRequest
 
 if TYPE_CHECKING:
+    from ..engine.answer import AnswerStream
     from ..engine.arms import Arm
     from ..engine.chat import ChatTemplate
     from ..engine.engine import DecodeRequest, Engine, EngineOptions, Outcome, Step
+    from ..engine.grammar import Grammar
+    from ..engine.sampling import Sampling
 
 __all__ = ["LocalBackend"]
 
 
-class LocalBackend(Backend):
-    """Answers with the reference engine, greedily. `arm` is how AsymSpec requests are decoded.
+@dataclass(frozen=True, slots=True)
+class _Views:
+    """Token ids of both views."""
 
-    A request without an `asymspec` object is plain greedy decoding of the verifier (arm "drafter": of the
-    drafter). What the engine cannot do (sampling, grammars, forced tool choice) is refused with an error.
+    full: list[int]
+    compressed: list[int]
+
+
+class LocalBackend(Backend):
+    """Answers with the reference engine. `arm` is how AsymSpec requests are decoded, always greedily.
+
+    A request without an `asymspec` object is plain decoding of the verifier (arm "drafter": of the drafter),
+    greedy or sampled. Either kind keeps to the grammar of a response_format or of a forced tool_choice. What
+    the engine cannot do is refused with an error.
     """
 
     def __init__(self, engine: Engine, template: ChatTemplate, *, arm: str = "asymspec") -> None:
@@ -89,57 +105,119 @@ class LocalBackend(Backend):
         """Exact number of tokens of a prompt: chat template, tools and generation prompt included."""
         return len(self.template.ids(messages, tools))
 
-    def stream(self, request: ChatRequest, *, abort: threading.Event | None = None) -> Iterator[ChatDelta]:
-        from ..engine.tool_calls import ToolCallStream
+    @property
+    def prompt_counter(self) -> PromptCounter:
+        return self.count_prompt
 
-        fallback = _check_supported(request)
-        decode = self._decode_request(request, fallback)
+    def prompt_ids(self, request: AnyRequest) -> list[int]:
+        """The token ids of a request's full view."""
+        if isinstance(request, ChatRequest):
+            return self.template.ids(request.messages, request.tools, request.chat_template_kwargs)
+        return self._prompt_ids("prompt", request.prompt)
+
+    def stream(self, request: AnyRequest, *, abort: threading.Event | None = None) -> Iterator[ChatDelta]:
+        """The answer step by step; a request that cannot be served is refused here, before a model runs."""
+        decode = self._decode_request(request, _check_supported(request))
+        self.engine.check_room(decode)
+        return self._deltas(request, decode, abort)
+
+    def _deltas(
+        self, request: AnyRequest, decode: DecodeRequest, abort: threading.Event | None
+    ) -> Iterator[ChatDelta]:
         is_plain = decode.arm.drafting is None
-        visible = ToolCallStream(_tool_names(request), _call_id_prefix(decode))
-        steps = self.engine.decode(decode, abort=abort)
+        answer = self._answer_stream(request, decode)
+        steps = self.engine.decode(replace(decode, visible_tokens=answer.visible_tokens), abort=abort)
         try:
             while True:
                 try:
                     step = next(steps)
                 except StopIteration as stop:
-                    yield self._last_delta(request, decode, visible, stop.value)
+                    yield self._last_delta(request, decode, answer, stop.value)
                     return
                 segments = _segments(step, is_plain)
-                content = "".join(visible.push(segment.text) for segment in segments)
-                yield ChatDelta(content=content, segments=segments)
+                piece = answer.push("".join(segment.text for segment in segments))
+                yield ChatDelta(content=piece.content, reasoning=piece.reasoning, segments=segments)
         finally:
             steps.close()
 
-    def _decode_request(self, request: ChatRequest, fallback: str | None) -> DecodeRequest:
+    def _answer_stream(self, request: AnyRequest, decode: DecodeRequest) -> AnswerStream:
+        """What takes the answer apart; a completion's text, which continues the prompt, stays whole."""
+        from ..engine.answer import PLAIN, AnswerStream
+
+        if isinstance(request, CompletionRequest):
+            return AnswerStream(PLAIN, (), "", "")
+        tools = () if request.tool_choice == "none" else request.tools
+        tail = self.template.tail(decode.prompt(decode.arm.verifying))
+        return AnswerStream(self.template.answer_format, tools, _call_id_prefix(decode), tail)
+
+    def _decode_request(self, request: AnyRequest, fallback: str | None) -> DecodeRequest:
         from ..engine.arms import ARMS
         from ..engine.engine import DecodeRequest
 
+        views = (
+            self._chat_views(request) if isinstance(request, ChatRequest) else self._completion_views(request)
+        )
         asymspec = request.asymspec
-        tools = () if request.tool_choice == "none" else request.tools
-        full = self.template.ids(request.messages, tools, request.chat_template_kwargs)
-        if asymspec is None:
-            arm = self.arm if self.arm.name == "drafter" else ARMS["ceiling"]
-            compressed, options = full, AsymSpecOptions()
-        else:
-            arm, options = self.arm, asymspec
-            short_tools = tools if asymspec.tools is None or request.tool_choice == "none" else asymspec.tools
-            compressed = self.template.ids(
-                asymspec.compressed_messages(request.messages), short_tools, request.chat_template_kwargs
-            )
+        is_plain = asymspec is None and self.arm.name != "drafter"
+        arm = ARMS["ceiling"] if is_plain else self.arm
         decode = DecodeRequest(
-            full=full,
-            compressed=compressed,
+            full=views.full,
+            compressed=views.compressed,
             arm=arm,
-            options=options,
+            options=asymspec or AsymSpecOptions(),
             max_tokens=request.max_tokens,
             stop=request.stop,
             cache_salt=request.cache_salt,
             request_id=request.request_id,
             fallback=fallback,
+            sampling=_sampling(request),
         )
+        if isinstance(request, ChatRequest):
+            decode = replace(decode, grammar=self._grammar(request, decode))
         if asymspec is not None and asymspec.on_unsupported == "verifier" and arm.name == "asymspec":
             return self._within_limits(decode)
         return decode
+
+    def _grammar(self, request: ChatRequest, decode: DecodeRequest) -> Grammar | None:
+        """What the answer must keep to; tools are enforced by their full schemas, whatever the views show."""
+        from ..engine.answer_grammar import AnswerMarks, answer_grammar
+
+        grammars = self.engine.grammars
+        tail = self.template.tail(decode.prompt(decode.arm.verifying))
+        source = answer_grammar(
+            request.tools,
+            request.tool_choice,
+            request.response_format,
+            partial(AnswerMarks.of, self.template.answer_format, tail, grammars.term),
+            max_calls=1 if request.parallel_tool_calls is False else None,
+        )
+        return None if source is None else grammars.compile(source)
+
+    def _chat_views(self, request: ChatRequest) -> _Views:
+        asymspec = request.asymspec
+        tools = () if request.tool_choice == "none" else request.tools
+        full = self.template.ids(request.messages, tools, request.chat_template_kwargs)
+        if asymspec is None:
+            return _Views(full, full)
+        short_tools = tools if asymspec.tools is None or request.tool_choice == "none" else asymspec.tools
+        messages = asymspec.compressed_messages(request.messages)
+        return _Views(full, self.template.ids(messages, short_tools, request.chat_template_kwargs))
+
+    def _completion_views(self, request: CompletionRequest) -> _Views:
+        full = self._prompt_ids("prompt", request.prompt)
+        if request.asymspec is None:
+            return _Views(full, full)
+        return _Views(full, self._prompt_ids("asymspec.prompt", request.asymspec.prompt))
+
+    def _prompt_ids(self, field: str, prompt: str | tuple[int, ...]) -> list[int]:
+        if isinstance(prompt, str):
+            ids: list[int] = self.template.tokenizer.encode(clean_text(prompt))
+            return ids
+        limit = self.engine.vocab_size
+        wrong = next((token for token in prompt if not 0 <= token < limit), None)
+        if wrong is not None:
+            raise ConfigurationError(f"{field}: token id {wrong} is not in the vocabulary of {limit:,} ids")
+        return list(prompt)
 
     def _within_limits(self, decode: DecodeRequest) -> DecodeRequest:
         """The request, or the verifier alone on the compressed view where the drafter has no room."""
@@ -154,51 +232,48 @@ class LocalBackend(Backend):
 
     def _last_delta(
         self,
-        request: ChatRequest,
+        request: AnyRequest,
         decode: DecodeRequest,
-        visible: Any,
+        answer: AnswerStream,
         outcome: Outcome,
     ) -> ChatDelta:
-        parsed = visible.finish()
+        parsed = answer.finish()
+        tool_calls = parsed.tool_calls
+        if isinstance(request, ChatRequest) and request.parallel_tool_calls is False:
+            tool_calls = tool_calls[:1]
         prompt_tokens = len(decode.prompt(decode.arm.verifying))
         return ChatDelta(
             content=parsed.content,
-            tool_calls=parsed.tool_calls,
-            finish_reason="tool_calls" if parsed.tool_calls else outcome.finish_reason,
+            reasoning=parsed.reasoning,
+            tool_calls=tool_calls,
+            finish_reason="tool_calls" if tool_calls else outcome.finish_reason,
             usage=Usage(prompt_tokens, outcome.num_tokens, outcome.report.cached_tokens.verifier),
             report=None if request.asymspec is None else outcome.report,
         )
 
 
-def _check_supported(request: ChatRequest) -> str | None:
+def _check_supported(request: AnyRequest) -> str | None:
     """Refuses what the engine cannot do; returns the fallback the request itself asked for, if any."""
-    form = request.response_format
-    if form is not None and form.get("type") != "text":
-        raise UnsupportedRequestError(
-            f"response_format of type {form.get('type')!r}: the local engine has no grammars; "
-            "leave it out or use a server that enforces it"
-        )
-    if request.tool_choice not in (None, "auto", "none"):
-        raise UnsupportedRequestError(
-            f"tool_choice={request.tool_choice!r}: the local engine cannot force a call; use 'auto' or 'none'"
-        )
     if request.extra:
         fields = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in request.extra.items())
-        raise UnsupportedRequestError(f"the local engine does not know {fields}; leave it out")
-    if request.temperature:
-        if request.asymspec is not None and request.asymspec.on_sampling == "greedy":
+        raise UnsupportedRequestError(f"{fields}: unknown to the local engine; leave it out")
+    if request.asymspec is not None and request.temperature:
+        if request.asymspec.on_sampling == "greedy":
             return "greedy"
         raise UnsupportedRequestError(
-            f"temperature={request.temperature}: decoding is greedy; send 0 or leave it out"
-            + ("" if request.asymspec is None else ', or ask for on_sampling="greedy"')
+            f"temperature={request.temperature}: AsymSpec decoding is greedy; send 0 or leave it out, "
+            'or ask for on_sampling="greedy"'
         )
     return None
 
 
-def _tool_names(request: ChatRequest) -> list[str]:
-    if request.tool_choice == "none":
-        return []
-    return [tool.function.name for tool in request.tools if tool.function is not None]
+def _sampling(request: AnyRequest) -> Sampling | None:
+    """How to draw tokens, None for greedy decoding."""
+    from ..engine.sampling import Sampling
+
+    if request.asymspec is not None or not request.temperature:
+        return None
+    return Sampling(request.temperature, 1.0 if request.top_p is None else request.top_p, request.seed)
 
 
 def _call_id_prefix(decode: DecodeRequest) -> str:

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from ..errors import BackendError
 from ..messages import ToolCall
 from ..protocol import AsymSpecReport
-from .base import Backend, Capabilities, ChatDelta, ChatRequest, ChatResponse, Segment, Usage
+from .answer import ChatDelta, ChatResponse, Segment, Usage
+from .base import Backend, Capabilities
+from .request import AnyRequest
 
 __all__ = ["ScriptedBackend", "scripted_response"]
 
@@ -39,19 +41,19 @@ class ScriptedBackend(Backend):
     """
 
     def __init__(
-        self, script: Iterable[Reply] | Callable[[ChatRequest], Reply], *, model: str = "scripted"
+        self, script: Iterable[Reply] | Callable[[AnyRequest], Reply], *, model: str = "scripted"
     ) -> None:
         self._handler = script if callable(script) else None
         self._replies = iter(()) if callable(script) else iter(script)
         self._lock = threading.Lock()
         self._capabilities = Capabilities(verifier=model, drafter=model, modes=("asymspec",))
-        self.requests: list[ChatRequest] = []
+        self.requests: list[AnyRequest] = []
 
     @property
     def capabilities(self) -> Capabilities:
         return self._capabilities
 
-    def _next(self, request: ChatRequest) -> Reply:
+    def _next(self, request: AnyRequest) -> Reply:
         with self._lock:
             self.requests.append(request)
             if self._handler is None:
@@ -61,7 +63,7 @@ class ScriptedBackend(Backend):
                     raise BackendError(f"the script has no reply for request {len(self.requests)}") from None
         return self._handler(request)  # outside the lock: a handler may itself ask this backend
 
-    def stream(self, request: ChatRequest, *, abort: threading.Event | None = None) -> Iterator[ChatDelta]:
+    def stream(self, request: AnyRequest, *, abort: threading.Event | None = None) -> Iterator[ChatDelta]:
         reply = self._next(request)
         if isinstance(reply, BaseException):
             raise reply

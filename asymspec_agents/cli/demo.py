@@ -1,5 +1,6 @@
 """`asymspec demo`: a smolagents agent on two real models through the router, against its baselines.
 
+The models are loaded here, or a server has them (`--url`); the agent is the same.
 Every arm gets the same agent, tools, tasks and compressed views; nothing is tuned to an arm, and what an arm
 gets wrong is shown as wrong.
 """
@@ -10,7 +11,8 @@ import argparse
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import MissingDependencyError
+from ..config import from_env
+from ..errors import ConfigurationError, MissingDependencyError
 from ..weights import DEFAULT_PAIR, show_progress
 from .table import print_table
 
@@ -30,12 +32,10 @@ MAX_TOKENS = 140
 def add_parser(subparsers: Any) -> None:
     """Adds the `demo` command to an argparse subparsers object."""
     parser = subparsers.add_parser("demo", help="run an agent on real models, AsymSpec against its baselines")
-    parser.add_argument(
-        "--verifier", default=DEFAULT_PAIR.verifier, help="preset, folder or hub name (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--drafter", default=DEFAULT_PAIR.drafter, help="preset, folder or hub name (default: %(default)s)"
-    )
+    for role, default in (("verifier", DEFAULT_PAIR.verifier), ("drafter", DEFAULT_PAIR.drafter)):
+        parser.add_argument(f"--{role}", help=f"preset, folder or hub name (default: {default})")
+    parser.add_argument("--url", help="address of a running AsymSpec server, instead of loading models")
+    parser.add_argument("--api-key", metavar="KEY", help="the server's (default: ASYMSPEC_API_KEY)")
     parser.add_argument(
         "--arms", nargs="+", choices=ARMS, default=list(ARMS), help="what to run (default: all)"
     )
@@ -56,48 +56,79 @@ def run(args: argparse.Namespace) -> int:
         import smolagents  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError("smolagents", "smolagents") from error
-    from ..backends.local import LocalBackend
     from .demo_show import open_terminal
     from .demo_tasks import TASKS
 
     terminal = open_terminal()
-    terminal.line(f"Verifier {args.verifier}, drafter {args.drafter}. The items, fixed beforehand:")
+    terminal.line("The items, fixed beforehand:")
     for number, task in enumerate(TASKS, 1):
         terminal.line(f"  task {number}: {task.request}")
         for item in task.items:
             terminal.line(f"    {item.name}: {item.wanted}")
-    terminal.line("Loading both models …")
-    with show_progress() as progress:
-        backend = LocalBackend.load(args.verifier, args.drafter, progress=progress)
-    terminal.legend()
-    results = [_run_arm(backend, arm, terminal) for arm in args.arms]
+    backend = _load(args, terminal) if args.url is None else _connect(args, terminal)
+    try:
+        results = [_run_arm(backend, arm, terminal) for arm in args.arms]
+    finally:
+        backend.close()
     _print_items(results)
     _print_costs(results)
     return 0
 
 
+def _load(args: argparse.Namespace, terminal: Any) -> Any:
+    """Both models in this process."""
+    from ..backends.local import LocalBackend
+
+    if args.api_key is not None:
+        raise ConfigurationError("--api-key is for a server; give its address with --url")
+    verifier, drafter = args.verifier or DEFAULT_PAIR.verifier, args.drafter or DEFAULT_PAIR.drafter
+    terminal.line(f"Loading verifier {verifier} and drafter {drafter} …")
+    with show_progress() as progress:
+        backend = LocalBackend.load(verifier, drafter, progress=progress)
+    terminal.legend()
+    return backend
+
+
+def _connect(args: argparse.Namespace, terminal: Any) -> Any:
+    """The models of a running server."""
+    from ..backends import HTTPBackend
+
+    if args.verifier is not None or args.drafter is not None:
+        raise ConfigurationError("--verifier and --drafter are the server's own; leave them out with --url")
+    backend = HTTPBackend(args.url, api_key=args.api_key or from_env().api_key)
+    capabilities = backend.capabilities
+    if "drafter" in args.arms and capabilities.drafter is None:
+        raise ConfigurationError(f"{args.url} names no drafter; leave the arm out with --arms")
+    terminal.line(f"Verifier {capabilities.verifier}, drafter {capabilities.drafter} at {backend.base_url}")
+    return backend
+
+
 def _run_arm(backend: Any, arm: str, terminal: Any) -> ArmResult:
-    """All tasks by one arm, from empty caches so that no arm profits from the one before."""
+    """All tasks by one arm, with caches of its own so that no arm profits from the one before."""
     from smolagents import FinalAnswerStep, LogLevel, ToolCallingAgent
     from smolagents.utils import AgentError
 
     from smolagents_asymspec import AsymSpecModel
 
+    from ..backends import new_request_id
+    from ..backends.local import LocalBackend
     from ..trace import MemoryRecorder
     from .demo_show import Narrated
     from .demo_tasks import TASKS, Outcome, tools_for
 
     terminal.line(f"\n== {NAMES[arm]}")
-    backend.engine.prefixes.clear()
-    backend.engine.recorder = recorder = MemoryRecorder()
-    narrated = Narrated(backend.with_arm(arm), terminal, recorder)
+    recorder = None
+    if isinstance(backend, LocalBackend):
+        backend.engine.recorder = recorder = MemoryRecorder()
+    narrated = Narrated(backend.with_arm(arm), arm, terminal, recorder)
+    model = AsymSpecModel(narrated, max_tokens=MAX_TOKENS, cache_salt=new_request_id())
     verdicts: list[bool] = []
     for number, task in enumerate(TASKS, 1):
         terminal.line(f"-- task {number}")
         outcome = Outcome()
         agent = ToolCallingAgent(
             tools=tools_for(outcome),
-            model=AsymSpecModel(narrated, max_tokens=MAX_TOKENS),
+            model=model,
             max_steps=MAX_STEPS,
             verbosity_level=LogLevel.OFF,
         )

@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..backends.base import Backend, Capabilities, ChatDelta, ChatRequest, Origin, Segment
-from ..backends.local import LocalBackend
+from ..backends import AnyRequest, Backend, Capabilities, ChatDelta, Origin, Segment
 from ..trace import MemoryRecorder, ResponseEvent
+from .demo_costs import recorded_cost, reported_cost
 
 __all__ = ["Narrated", "Terminal", "Totals", "open_terminal"]
 
@@ -74,11 +74,13 @@ def open_terminal() -> Terminal:
 class Narrated(Backend):
     """A backend that shows each call of the one it wraps while it answers, and adds up its costs.
 
-    `recorder` is the one the wrapped backend's engine records to.
+    `arm` is the wrapped backend's; `recorder` the one its engine records to, None for a server, whose own
+    report says what a call cost.
     """
 
-    def __init__(self, inner: LocalBackend, terminal: Terminal, recorder: MemoryRecorder) -> None:
+    def __init__(self, inner: Backend, arm: str, terminal: Terminal, recorder: MemoryRecorder | None) -> None:
         self._inner = inner
+        self._arm = arm
         self._recorder = recorder
         self._terminal = terminal
         self.totals = Totals()
@@ -87,7 +89,7 @@ class Narrated(Backend):
     def capabilities(self) -> Capabilities:
         return self._inner.capabilities
 
-    def stream(self, request: ChatRequest, *, abort: threading.Event | None = None) -> Iterator[ChatDelta]:
+    def stream(self, request: AnyRequest, *, abort: threading.Event | None = None) -> Iterator[ChatDelta]:
         started = time.monotonic()
         is_waiting = threading.Event()
         clock = threading.Thread(target=self._clock, args=(started, is_waiting), daemon=True)
@@ -98,7 +100,7 @@ class Narrated(Backend):
                     is_waiting.set()
                     clock.join()
                     self._terminal.waited()
-                for segment in delta.segments:
+                for segment in delta.segments if self._recorder is not None else _plain_segments(delta):
                     self._terminal.segment(segment)
                 if delta.finish_reason is not None:
                     self._turn(delta, time.monotonic() - started)
@@ -114,32 +116,32 @@ class Narrated(Backend):
         usage, report, totals = delta.usage, delta.report, self.totals
         if usage is None or report is None:
             return
-        is_drafter = self._inner.arm.verifying.model == "drafter"
-        read = {
-            "verifier": 0 if is_drafter else usage.prompt_tokens,
-            "drafter": usage.prompt_tokens if is_drafter else report.drafter_prompt_tokens,
-        }
-        ran = next(
-            e for e in reversed(self._recorder.events) if isinstance(e, ResponseEvent)
-        ).forwarded_tokens
-        computed = {
-            "verifier": 0 if is_drafter else ran.verifier,
-            "drafter": ran.verifier if is_drafter else ran.drafter + ran.base,
-        }
+        if self._recorder is None:
+            cost = reported_cost(self._arm, usage, report)
+        else:
+            response = next(e for e in reversed(self._recorder.events) if isinstance(e, ResponseEvent))
+            cost = recorded_cost(self._arm, usage, report, response)
         totals.num_turns += 1
-        totals.verifier_tokens += computed["verifier"]
-        totals.drafter_tokens += computed["drafter"]
+        totals.verifier_tokens += cost.verifier_ran
+        totals.drafter_tokens += cost.drafter_ran
         totals.answer_tokens += usage.completion_tokens
         totals.drafted += report.drafted
         totals.accepted += report.accepted
         totals.seconds += seconds
-        parts = [
-            f"{model} read {read[model]:,} tokens ({computed[model]:,} computed)"
-            for model in read
-            if read[model]
-        ]
+        models = (
+            ("verifier", cost.verifier_read, cost.verifier_ran),
+            ("drafter", cost.drafter_read, cost.drafter_ran),
+        )
+        parts = [f"{name} read {read:,} tokens ({ran:,} computed)" for name, read, ran in models if read]
         if report.drafted:
             parts.append(f"{report.accepted}/{report.drafted} drafts accepted, {report.fused} fused")
         if usage.completion_tokens > 1:
             self._terminal.line()
         self._terminal.line(f"  call {totals.num_turns}: {'; '.join(parts)}; {seconds:.1f} s")
+
+
+def _plain_segments(delta: ChatDelta) -> tuple[Segment, ...]:
+    """A server's answer, which comes without origins: its text, and the tool calls it read out of it."""
+    calls = (call.function for call in delta.tool_calls)
+    texts = [delta.content, *(f"{call.name}({call.arguments})" for call in calls if call is not None)]
+    return tuple(Segment(text, "plain") for text in texts if text)

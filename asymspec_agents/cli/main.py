@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from .._version import __version__
 from ..errors import AsymSpecError
-from . import compress, demo, models, trace
+from . import compress, demo, doctor, models, serve, trace, vllm
 
 __all__ = ["main"]
 
@@ -31,6 +31,9 @@ class Command(Protocol):
 
 COMMANDS: Mapping[str, Command] = {
     "demo": demo,
+    "serve": serve,
+    "vllm": vllm,
+    "doctor": doctor,
     "models": models,
     "compress": compress,
     "trace": trace,

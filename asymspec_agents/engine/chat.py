@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import ConfigurationError, MessageError
 from ..messages import ContentPart, Message, ToolSpec
 from ..tokens import clean_text
+from .answer import AnswerFormat
+from .control_tokens import ControlTokens, Disguise
 
 __all__ = ["ChatTemplate"]
 
-# What the tokenizer takes itself; anything else is a variable of the template.
-_OURS = {"conversation", "messages", "tools", "add_generation_prompt", "continue_final_message", "tokenize"}
+TAIL_TOKENS = 64  # more than any generation prompt has behind the role
+SHORT_ID_LENGTH = 9
+
+# Names the tokenizer or the template engine takes for itself; anything else is a variable of the template.
+_ENGINE_NAMES = {"self", "messages", "conversations"}
 
 
 class ChatTemplate:
-    """Renders one view, tools and generation prompt included. Both views go through the same template."""
+    """Renders one view, tools and generation prompt included. Both views go through the same template.
+
+    Nothing in messages, tools or template variables becomes a special token: only the template writes those.
+    `answer_format` is how the model of this template writes its answers.
+    """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.tokenizer = tokenizer
+        self.answer_format = AnswerFormat.of(tokenizer)
+        self._control = ControlTokens(tokenizer)
+        parameters = inspect.signature(tokenizer.apply_chat_template).parameters.values()
+        named = {p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD}
+        self._fixed = frozenset(named | _ENGINE_NAMES)
 
     def ids(
         self,
@@ -33,40 +48,62 @@ class ChatTemplate:
     ) -> list[int]:
         """Token ids of the prompt. Raises MessageError for what the template refuses.
 
-        `template_kwargs` are variables of the template, such as `enable_thinking`.
+        `template_kwargs` are variables of the template, such as `enable_thinking`; a name that is not one,
+        because it would change how the prompt is made, raises ConfigurationError.
         """
-        for name in template_kwargs or ():
-            if name in _OURS:
+        disguise = Disguise(self._control)
+        variables = self._variables(template_kwargs or {}, disguise)
+        refusal: Exception = MessageError("the messages cannot be read")
+        try:
+            offered: list[Any] = [_cleaned(tool.wire(), disguise) for tool in tools]
+            for shaped in _shapes(messages):
+                rendered = self._render(_cleaned(shaped, disguise), offered, variables)
+                if isinstance(rendered, str):
+                    return self._control.encode(clean_text(rendered), disguise)
+                refusal = rendered
+        except (RecursionError, ValueError, TypeError) as error:
+            raise MessageError(f"messages or tools cannot be read: {error}") from error
+        why = disguise.reveal(str(refusal))
+        raise MessageError(f"the model's chat template refuses these messages: {why}") from refusal
+
+    def tail(self, ids: Sequence[int]) -> str:
+        """The end of a prompt's text, special tokens included: what the template wrote for the answer."""
+        return str(self.tokenizer.decode(list(ids[-TAIL_TOKENS:]), skip_special_tokens=False))
+
+    def _variables(self, template_kwargs: Mapping[str, Any], disguise: Disguise) -> dict[str, Any]:
+        for name in template_kwargs:
+            if not isinstance(name, str):
+                raise ConfigurationError(f"chat_template_kwargs: the name {name!r} must be a string")
+            if name in self._fixed:
                 raise ConfigurationError(f"chat_template_kwargs: {name} is fixed; pass template variables")
-        shaped = [_template_message(message) for message in messages]
-        rendered = self._render(shaped, tools, template_kwargs)
-        if isinstance(rendered, Exception) and any(message["content"] is None for message in shaped):
-            # Some templates take a call without words only with an empty text.
-            shaped = [{**message, "content": message["content"] or ""} for message in shaped]
-            rendered = self._render(shaped, tools, template_kwargs)
-        if isinstance(rendered, Exception):
-            raise MessageError(f"the model's chat template refuses these messages: {rendered}") from rendered
-        ids: list[int] = self.tokenizer.encode(clean_text(rendered), add_special_tokens=False)
-        return ids
+        try:
+            return {clean_text(name): _cleaned(value, disguise) for name, value in template_kwargs.items()}
+        except RecursionError as error:
+            raise ConfigurationError("chat_template_kwargs: a value is nested too deeply") from error
 
     def _render(
-        self,
-        shaped: list[dict[str, Any]],
-        tools: Sequence[ToolSpec],
-        template_kwargs: Mapping[str, Any] | None,
+        self, shaped: list[dict[str, Any]], tools: list[Any], variables: Mapping[str, Any]
     ) -> str | Exception:
         """The prompt's text, or why the template refuses it."""
         try:
             text = self.tokenizer.apply_chat_template(
-                shaped,
-                tools=[_clean(tool.wire()) for tool in tools] or None,
-                add_generation_prompt=True,
-                tokenize=False,
-                **(template_kwargs or {}),
+                shaped, tools=tools or None, add_generation_prompt=True, tokenize=False, **variables
             )
-        except (TemplateError, TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
+        except Exception as error:  # a template is a program: whatever ends it is its refusal
             return error
         return str(text)
+
+
+def _shapes(messages: Sequence[Message]) -> Iterator[list[dict[str, Any]]]:
+    """The messages as templates take them, the plainest first; the next is for a template that refuses it."""
+    shaped = [_template_message(message) for message in messages]
+    yield shaped
+    if any(message["content"] is None for message in shaped):
+        # Some templates take a call without words only with an empty text.
+        shaped = [{**message, "content": message["content"] or ""} for message in shaped]
+        yield shaped
+    if any(message.get("tool_calls") or message.get("tool_call_id") for message in shaped):
+        yield [_with_short_ids(message) for message in shaped]  # Mistral's demand nine letters and digits
 
 
 def _template_message(message: Message) -> dict[str, Any]:
@@ -74,16 +111,21 @@ def _template_message(message: Message) -> dict[str, Any]:
 
     Only beside tool calls may content be absent, as null, which some templates look for.
     """
-    data: dict[str, Any] = _clean(message.wire())
+    data: dict[str, Any] = message.wire()
     if isinstance(message.content, tuple):
-        data["content"] = "\n".join(clean_text(_part_text(part)) for part in message.content)
+        data["content"] = "\n".join(_part_text(part) for part in message.content)
     elif message.content is None:
         data["content"] = None if message.tool_calls else ""
-    for call in data.get("tool_calls") or ():
-        function = call.get("function") or {}
-        if isinstance(function.get("arguments"), str):
-            function["arguments"] = _object_or_text(function["arguments"])
+    if message.tool_calls:
+        data["tool_calls"] = [_template_call(call) for call in data["tool_calls"]]
     return data
+
+
+def _template_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = call.get("function")
+    if not isinstance(function, Mapping) or not isinstance(function.get("arguments"), str):
+        return dict(call)
+    return {**call, "function": {**function, "arguments": _object_or_text(function["arguments"])}}
 
 
 def _part_text(part: ContentPart) -> str:
@@ -100,12 +142,29 @@ def _object_or_text(arguments: str) -> Any:
     return parsed if isinstance(parsed, dict) else arguments
 
 
-def _clean(value: Any) -> Any:
-    """The same structure of plain lists and dicts, with lone surrogates replaced in every string."""
+def _with_short_ids(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The message with the ids of calls cut to a hash, the same for the same id."""
+    short = dict(message)
+    if message.get("tool_calls"):
+        short["tool_calls"] = [{**call, "id": _short_id(call.get("id"))} for call in message["tool_calls"]]
+    if message.get("tool_call_id") is not None:
+        short["tool_call_id"] = _short_id(message["tool_call_id"])
+    return short
+
+
+def _short_id(call_id: Any) -> str:
+    text = str(call_id)
+    if len(text) == SHORT_ID_LENGTH and text.isascii() and text.isalnum():
+        return text
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:SHORT_ID_LENGTH]
+
+
+def _cleaned(value: Any, disguise: Disguise) -> Any:
+    """The same structure of plain lists and dicts; in every string lone surrogates replaced, names hidden."""
     if isinstance(value, str):
-        return clean_text(value)
+        return disguise.hide(clean_text(value))
     if isinstance(value, Mapping):
-        return {clean_text(str(key)): _clean(item) for key, item in value.items()}
+        return {_cleaned(str(key), disguise): _cleaned(item, disguise) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_clean(item) for item in value]
+        return [_cleaned(item, disguise) for item in value]
     return value

@@ -13,10 +13,12 @@ from ..errors import ConfigurationError, ContextOverflowError, RequestAbortedErr
 from ..protocol import CachedTokens
 from ..recording import NULL_RECORDER, Recorder
 from .arms import Decoding, Reading
+from .grammar import GrammarCompiler
 from .loop import Block, Readers, blocks
 from .model import CausalModel
 from .prefix import PrefixCache, Wanted
 from .request import DecodeRequest, EngineOptions, Outcome
+from .sampling import Sampler
 from .tally import Tally
 from .text import Decodes, TextStream
 from .trim import Step, Trimmer
@@ -69,6 +71,7 @@ class Engine:
         self.vocab_size = min(vocab_size, verifier.vocab_size, drafter.vocab_size)
         self.options = options or EngineOptions()
         self.recorder = recorder
+        self.grammars = GrammarCompiler(tokenizer)
         self.prefixes = PrefixCache(self.options.prefix_cache_bytes)
         self._lock = threading.Lock()
         self._holder: int | None = None
@@ -196,12 +199,20 @@ class Engine:
                 view.begin_like(views["drafter"])
             view.prefill(check)
         num_places = decoding.num_draft_tokens + (decoding.bonus == "rule") if "drafter" in views else 0
-        tally, text = Tally(num_places), TextStream(self.tokenizer, request.stop)
-        trimmer = Trimmer(text, self.models[request.arm.verifying.model].eos_token_ids, budget)
+        tally, text = Tally(num_places), TextStream(self.tokenizer, request.stop, request.visible_tokens)
+        eos_token_ids = self.models[request.arm.verifying.model].eos_token_ids
+        trimmer = Trimmer(text, eos_token_ids, budget)
         first_s: float | None = None
         block_started = time.monotonic()
+        grammar, sampling = request.grammar, request.sampling
         stream = blocks(
-            session.readers, decoding.rule, decoding.num_draft_tokens, decoding.bonus, self.vocab_size
+            session.readers,
+            decoding.rule,
+            decoding.num_draft_tokens,
+            decoding.bonus,
+            self.vocab_size,
+            matcher=None if grammar is None else grammar.start(eos_token_ids, self.vocab_size),
+            sampler=None if sampling is None else Sampler(sampling, self.vocab_size),
         )
         for block in stream:
             committed.extend(block.tokens)

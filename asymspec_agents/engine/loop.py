@@ -7,7 +7,7 @@ drafts that ends with the verifier's own token.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -15,6 +15,8 @@ from torch import Tensor
 
 from ..decoding.modes import BonusMode, Rule
 from ..decoding.rule import BlockResult, verify_block
+from .grammar import Matcher
+from .sampling import Sampler
 from .view import View
 
 __all__ = ["Block", "Readers", "TokenOrigin", "blocks", "next_block"]
@@ -40,12 +42,16 @@ class Readers:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block's outcome: tokens with their origins, proposals made, JSD of the judged positions."""
+    """One block's outcome: tokens with their origins, proposals made, JSD of the judged positions.
+
+    `complete_at`: how many of the tokens complete the answer's grammar; None where it goes on, or has none.
+    """
 
     tokens: tuple[int, ...]
     origins: tuple[TokenOrigin, ...]
     num_drafted: int
     divergence: tuple[float, ...]
+    complete_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +63,27 @@ class Proposal:
 
 
 def blocks(
-    readers: Readers, rule: Rule, num_draft_tokens: int, bonus: BonusMode, vocab_size: int
+    readers: Readers,
+    rule: Rule,
+    num_draft_tokens: int,
+    bonus: BonusMode,
+    vocab_size: int,
+    *,
+    matcher: Matcher | None = None,
+    sampler: Sampler | None = None,
 ) -> Iterator[Block]:
     """Blocks without end from prefilled views; every block commits at least one token to all of them.
 
-    The caller stops the iteration and drops what it does not want (tokens behind EOS, say).
+    The caller stops the iteration and drops what it does not want (tokens behind EOS, say). `matcher` keeps
+    the verifier to a grammar; `sampler` draws the tokens of plain decoding, which is greedy without.
     """
     committed: list[int] = []
     while True:
-        block = next_block(readers, committed, rule, num_draft_tokens, bonus, vocab_size)
+        block = next_block(
+            readers, committed, rule, num_draft_tokens, bonus, vocab_size, matcher=matcher, sampler=sampler
+        )
+        if matcher is not None:
+            block = replace(block, complete_at=matcher.advance(block.tokens))
         committed.extend(block.tokens)
         for view in readers.all():
             view.rewind(len(committed))
@@ -80,10 +98,17 @@ def next_block(
     num_draft_tokens: int,
     bonus: BonusMode,
     vocab_size: int,
+    *,
+    matcher: Matcher | None = None,
+    sampler: Sampler | None = None,
 ) -> Block:
     """One block on top of `committed`; leaves the views ahead of it, to be rewound by the caller."""
     if readers.drafter is None:
         logits = readers.verifier.advance(committed, [], 1)
+        if matcher is not None:
+            logits = matcher.mask(logits, [])
+        if sampler is not None:
+            return Block((sampler.draw(logits),), ("bonus",), 0, ())
         drafts = torch.empty((1, 0), dtype=torch.long, device=logits.device)
         return _block(
             verify_block(Rule("strict", "none"), drafts, None, None, logits, vocab_size=vocab_size), 0
@@ -102,6 +127,8 @@ def next_block(
 
     ahead = proposal.drafts if bonus == "verifier" else behind_last
     verifier_logits = readers.verifier.advance(committed, ahead, ahead.shape[1] + 1)
+    if matcher is not None:  # the drafter's opinion is its own: only what the verifier may emit is restricted
+        verifier_logits = matcher.mask(verifier_logits, proposal.drafts[0].tolist())
     drafter_logits = None if rule.gate == "strict" else proposal.logits[0]
     result = verify_block(
         rule, proposal.drafts, drafter_logits, base_logits, verifier_logits, vocab_size=vocab_size

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from ..errors import ConfigurationError
 from ..protocol import AsymSpecOptions, AsymSpecReport
 from .arms import ARMS, Arm, Reading
+from .grammar import Grammar
+from .sampling import Sampling
 
 __all__ = ["DecodeRequest", "EngineOptions", "Outcome"]
 
@@ -37,7 +39,9 @@ class DecodeRequest:
     """Token ids of both views, each ending with the same generation prompt, and how to decode from them.
 
     `max_tokens` None: until the context is full. `cache_salt` isolates prefix reuse between tenants.
-    `fallback` names what the caller had to change about the request; trace and report repeat it.
+    `fallback` names what the caller had to change about the request; trace and report repeat it. `sampling`
+    None is greedy, and all that an arm with a drafter knows. `grammar` is what the answer must keep to.
+    `visible_tokens` are the special tokens, by id, that stay in the answer's text.
     """
 
     full: Sequence[int]
@@ -49,6 +53,15 @@ class DecodeRequest:
     cache_salt: str | None = None
     request_id: str = ""
     fallback: str | None = None
+    sampling: Sampling | None = None
+    grammar: Grammar | None = None
+    visible_tokens: Mapping[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.sampling is not None and self.arm.drafting is not None:
+            raise ConfigurationError(
+                f"temperature={self.sampling.temperature}: arm {self.arm.name!r} is greedy; leave it out"
+            )
 
     def prompt(self, reading: Reading) -> Sequence[int]:
         """The token ids that reading reads."""

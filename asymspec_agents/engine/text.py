@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ..errors import ConfigurationError
@@ -21,15 +21,20 @@ class Decodes(Protocol):
 class TextStream:
     """Turns tokens into text as they come.
 
-    Invariants: the pieces concatenate to the decoded tokens, cut before the first stop string; a piece never
-    ends inside a character or inside what may become a stop string.
+    Special tokens have no text, but for those of `visible`, by id, which a reader of the text needs: a stop
+    string never begins or ends inside one of them, but may be one. Invariants: the pieces concatenate to the
+    decoded tokens, cut before the first stop string; a piece never ends inside a character or inside what may
+    become a stop string.
     """
 
-    def __init__(self, tokenizer: Decodes, stop: Sequence[str] = ()) -> None:
+    def __init__(
+        self, tokenizer: Decodes, stop: Sequence[str] = (), visible: Mapping[int, str] | None = None
+    ) -> None:
         if any(not s for s in stop):
             raise ConfigurationError("stop contains an empty string; every stop string needs a character")
         self._tokenizer = tokenizer
         self._stop = tuple(stop)
+        self._visible = visible or {}
         self._ids: list[int] = []
         self._start = 0  # ids before this are only context for the ones after
         self._done = 0  # ids before this are in the text
@@ -38,6 +43,8 @@ class TextStream:
 
     def push(self, token_id: int) -> str:
         """The text that became final with this token; sets `is_stopped` where it completes a stop string."""
+        if token_id in self._visible:
+            return self._push_visible(token_id)
         self._ids.append(token_id)
         before = self._decode(self._ids[self._start : self._done])
         after = self._decode(self._ids[self._start :])
@@ -54,6 +61,18 @@ class TextStream:
         tail = self._release(self._decode(self._ids[self._start :])[len(before) :])
         tail, self._held = tail + self._held, ""
         return tail
+
+    def _push_visible(self, token_id: int) -> str:
+        """What was held back, as nothing goes on over a mark, and the mark."""
+        text, mark = self.finish(), self._visible[token_id]
+        if self.is_stopped or mark in self._stop:
+            self.is_stopped = True
+            return text
+        if self._done < len(self._ids):
+            self._start = self._done
+        self._ids.append(token_id)
+        self._done = len(self._ids)
+        return text + mark
 
     def _release(self, new: str) -> str:
         text = self._held + new

@@ -1,4 +1,4 @@
-"""Where an answer ends: at EOS, at a stop string, at max_tokens, also in mid-block."""
+"""Where an answer ends: at EOS, a stop string, its grammar's end or max_tokens, also in mid-block."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Trimmer:
                 self.finish_reason = "stop"
             else:
                 pieces.append((self._text.push(token), origin))
-                if self._text.is_stopped:
+                if self._text.is_stopped or len(tokens) == block.complete_at:
                     self.finish_reason = "stop"
                 elif self.num_tokens >= self._max_tokens:
                     self.finish_reason = "length"

@@ -5,6 +5,7 @@ Everything else of this package imports smolagents' names from here. Written aga
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MethodType
@@ -21,6 +22,7 @@ __all__ = [
     "ChatMessageToolCallStreamDelta",
     "MessageRole",
     "Model",
+    "OpenAIModel",
     "TokenUsage",
     "agent_tools",
     "call_prompt",
@@ -29,9 +31,11 @@ __all__ = [
     "join_tool_outputs",
     "managed_agents",
     "model_class",
+    "openai_messages",
     "register_model",
     "set_model",
     "tool_schema",
+    "with_client",
 ]
 
 _NEEDED = ">=1.26,<2"
@@ -63,6 +67,7 @@ from smolagents.models import (  # noqa: E402 - the version fits
     ChatMessageToolCallStreamDelta,
     MessageRole,
     Model,
+    OpenAIModel,
     get_tool_json_schema,
 )
 from smolagents.monitoring import TokenUsage  # noqa: E402
@@ -94,6 +99,24 @@ def agent_tools(agent: Any) -> list[Any]:
 def managed_agents(agent: Any) -> list[Any]:
     """The agents an agent manages."""
     return list(agent.managed_agents.values())
+
+
+def openai_messages(model: OpenAIModel, messages: Sequence[Any], called: Mapping[str, Any]) -> list[Any]:
+    """The messages as this model sends them in a call with these keywords: cleaned, merged, encoded."""
+    prepared = model._prepare_completion_kwargs(
+        messages=list(messages),
+        custom_role_conversions=model.custom_role_conversions,
+        convert_images_to_image_urls=True,
+        **called,
+    )
+    return list(prepared["messages"])
+
+
+def with_client(model: OpenAIModel, client: Any) -> OpenAIModel:
+    """A copy of the model that differs in its client only, of which it calls `chat.completions.create`."""
+    other = copy.copy(model)
+    other.client = client
+    return other
 
 
 def call_prompt(tool: Any) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from asymspec_agents.backends.base import ChatDelta, ChatResponse, Usage
+from asymspec_agents.backends import ChatDelta, ChatResponse, Usage
 from asymspec_agents.messages import ToolCall
 
 from ._compat import (

@@ -7,20 +7,20 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from asymspec_agents.backends.base import Backend, ChatDelta, ChatRequest
+from asymspec_agents.backends import Backend, ChatDelta, ChatRequest
 from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.messages import parse_tools
 from asymspec_agents.protocol import AsymSpecOptions, AsymSpecReport, AsymSpecRequest
 from asymspec_agents.recording import NULL_RECORDER, Recorder
 from asymspec_agents.router import ContextRouter
-from asymspec_agents.views import ViewPolicy
 
 from ._compat import ChatMessage, ChatMessageStreamDelta, Model
 from .answer import chat_message, stream_deltas
 from .convert import to_wire
+from .default_router import router_for
 from .images import ConversationImages, ImageEncoder
 from .merge import merge_views
-from .request import check_parameters, request_parameters, stop_strings
+from .request import answer_limit, check_parameters, request_parameters, stop_strings
 from .routing import FailOpenRouter, Router
 from .saved import MissingBackend, loaded_policy, saved_backend, saved_policy, without_secrets
 from .tool_calls import with_parsed_tool_calls
@@ -28,9 +28,6 @@ from .tool_calls import with_parsed_tool_calls
 __all__ = ["AsymSpecModel"]
 
 logger = logging.getLogger(__name__)
-
-ANSWER_TOKENS = 1_024  # room kept for an answer whose length is not limited
-PROMPT_SLACK_TOKENS = 64  # merging messages of one role may change a template's count by a few
 
 
 class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
@@ -65,6 +62,8 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
             raise ConfigurationError(f"backend must be a Backend, not {type(backend).__name__}")
         if router is not None and not callable(getattr(router, "route", None)):
             raise ConfigurationError(f"router must be a ContextRouter, not {type(router).__name__}")
+        if options is not None and not isinstance(options, AsymSpecOptions):
+            raise ConfigurationError(f"options must be AsymSpecOptions, not {type(options).__name__}")
         if max_tokens is not None:
             kwargs["max_tokens"] = max_tokens
         check_parameters(kwargs)
@@ -78,7 +77,8 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
         self.backend = backend
         self.options = options
         self.routing = FailOpenRouter(
-            router if router is not None else _router_for(backend, max_tokens, recorder), recorder
+            router if router is not None else router_for(backend, answer_limit(self.kwargs), recorder),
+            recorder,
         )
         self._images = ImageEncoder()
         self._misses_report = False
@@ -145,13 +145,17 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
         backend: Backend | None = None,
         router: Router | None = None,
     ) -> AsymSpecModel:
-        """The model of `to_dict`. Without a backend it loads too, and answers once `.backend` is set."""
+        """The model of `to_dict`. Without a backend it loads too, and answers once `.backend` is set.
+
+        It never connects to a server by itself: a saved file must not decide where prompts are sent.
+        """
         fields = dict(model_dictionary)
         saved = fields.pop("backend", None) or {}
         options = fields.pop("options", None)
         policy = fields.pop("policy", None)
         if router is None and policy is not None:
-            router = ContextRouter(loaded_policy(policy))
+            counter = backend.prompt_counter if backend is not None else None
+            router = ContextRouter(loaded_policy(policy), prompt_counter=counter)
         return cls(
             backend if backend is not None else MissingBackend(saved),
             router,
@@ -203,16 +207,3 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
                 request.request_id,
                 type(self.backend).__name__,
             )
-
-
-def _router_for(backend: Backend, max_tokens: int | None, recorder: Recorder) -> ContextRouter:
-    """A router that keeps both views within what the backend can read, room for the answer aside."""
-    capabilities = backend.capabilities
-    limits = (capabilities.max_verifier_tokens, capabilities.max_drafter_tokens)
-    room = (max_tokens or ANSWER_TOKENS) + PROMPT_SLACK_TOKENS
-    verifier, drafter = (None if limit is None else max(1, limit - room) for limit in limits)
-    return ContextRouter(
-        ViewPolicy(max_verifier_tokens=verifier, max_drafter_tokens=drafter),
-        prompt_counter=getattr(backend, "count_prompt", None),
-        recorder=recorder,
-    )

@@ -15,7 +15,7 @@ from asymspec_agents.errors import ConfigurationError
 
 from ._compat import REMOVE_PARAMETER, tool_schema
 
-__all__ = ["check_parameters", "request_parameters", "stop_strings"]
+__all__ = ["answer_limit", "check_parameters", "request_parameters", "stop_strings"]
 
 _FIELDS = frozenset(
     {
@@ -23,7 +23,10 @@ _FIELDS = frozenset(
         "max_tokens",
         "stop",
         "temperature",
+        "top_p",
+        "seed",
         "tool_choice",
+        "parallel_tool_calls",
         "response_format",
         "chat_template_kwargs",
         "cache_salt",
@@ -34,8 +37,9 @@ _FIELDS = frozenset(
 _MAX_TOKENS_ALIASES = ("max_completion_tokens", "max_new_tokens")
 # smolagents' own switches for how its models prepare messages; there is nothing left for them to switch here.
 _SWITCHES = frozenset({"flatten_messages_as_text", "convert_images_to_image_urls"})
-# The views and the method are the model's and the router's: passed here they would be lost or sent twice.
-_RESERVED = frozenset({"messages", "asymspec", "stream", "stream_options"})
+# The views, the method and the model are this model's, its router's and its backend's: passed here they would
+# be lost or sent twice.
+_RESERVED = frozenset({"messages", "prompt", "asymspec", "model", "stream", "stream_options"})
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
@@ -48,6 +52,12 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         is_removed = value is None or value is REMOVE_PARAMETER
         if not is_removed and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
             raise ConfigurationError(f"{name}={value!r} must be an integer of at least 1")
+
+
+def answer_limit(parameters: Mapping[str, Any]) -> int | None:
+    """The answer's longest length in tokens that these parameters set, by whichever of its names."""
+    values = (parameters.get(name) for name in ("max_tokens", *_MAX_TOKENS_ALIASES))
+    return next((value for value in values if isinstance(value, int)), None)
 
 
 def request_parameters(
@@ -80,6 +90,7 @@ def request_parameters(
     if not fields.get("tools"):
         fields.pop("tools", None)
         fields.pop("tool_choice", None)  # servers refuse a choice without tools
+        fields.pop("parallel_tool_calls", None)
     return {**fields, "extra": {key: value for key, value in merged.items() if key not in _FIELDS}}
 
 

@@ -1,4 +1,4 @@
-"""RoutedModel: any smolagents model, which reads the compressed view instead of the whole context."""
+"""RoutedModel: any smolagents model, which reads the compressed view, or passes both views to its server."""
 
 from __future__ import annotations
 
@@ -7,23 +7,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from asymspec_agents.errors import ConfigurationError
-from asymspec_agents.protocol import derive_edits
+from asymspec_agents.messages import Message
+from asymspec_agents.protocol import AsymSpecOptions, derive_edits
 from asymspec_agents.recording import NULL_RECORDER, Recorder
-from asymspec_agents.router import ContextRouter
+from asymspec_agents.router import ContextRouter, RoutedContext
 
 from ._compat import ChatMessage, ChatMessageStreamDelta, Model, tool_schema
+from .both_views import BothViews
 from .convert import edit_chat_messages, to_wire
+from .default_router import router_for
 from .inner_tools import signature_copies
+from .request import answer_limit
 from .routing import FailOpenRouter, Router
-from .saved import loaded_model, loaded_policy, saved_model, saved_policy
+from .saved import MissingModel, loaded_model, loaded_policy, saved_model, saved_policy
 
 __all__ = ["RoutedModel"]
 
 
 @dataclass(frozen=True, slots=True)
 class _InnerCall:
-    """What the inner model is given in place of the caller's messages and tools."""
+    """Which model is called, and what it is given in place of the caller's messages and tools."""
 
+    model: Any
     messages: list[ChatMessage | Mapping[str, Any]]
     tools: Sequence[Any] | None
 
@@ -51,6 +56,11 @@ class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
     signatures only (agents run and check the real ones). Every other attribute is the inner model's, also
     `generate_stream`: the wrapper can stream exactly if the inner model can. A failing router never ends a
     run: the inner model gets the full context then. Raises ContextOverflowError where the router says so.
+
+    With `options`, `inner` must be an OpenAIModel on an AsymSpec server: it sends the full context and, in
+    `extra_body`, the compressed view beside it; an unset temperature is sent as 0. The default router keeps
+    both views within the server's limits. Raises NotAsymSpecError where the server does not speak AsymSpec
+    or answers without its report, which whole answers have in `message.raw.model_extra["asymspec"]`.
     """
 
     model_id: Any = _OfInner(None)
@@ -60,15 +70,39 @@ class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
     supports_stop_parameter: Any = _OfInner(True)
 
     def __init__(
-        self, inner: Any, router: Router | None = None, *, recorder: Recorder = NULL_RECORDER
+        self,
+        inner: Any,
+        router: Router | None = None,
+        *,
+        options: AsymSpecOptions | None = None,
+        recorder: Recorder = NULL_RECORDER,
     ) -> None:
         # Not Model.__init__: what it would set is the inner model's, see the properties below.
-        if not callable(getattr(inner, "generate", None)):
-            raise ConfigurationError(f"inner={type(inner).__name__} has no generate method")
+        self.options = options
         self.inner = inner
-        self.routing = FailOpenRouter(
-            router if router is not None else ContextRouter(recorder=recorder), recorder
-        )
+        if router is None:
+            router = self._default_router(recorder)
+        self.routing = FailOpenRouter(router, recorder)
+
+    @property
+    def inner(self) -> Any:
+        """The wrapped model; another one may be set."""
+        return self._inner
+
+    @inner.setter
+    def inner(self, model: Any) -> None:
+        if not callable(getattr(model, "generate", None)):
+            raise ConfigurationError(f"inner={type(model).__name__} has no generate method")
+        self._both_views: BothViews | None = None
+        if self.options is not None and not isinstance(model, MissingModel):
+            self._both_views = BothViews(model, self.options)
+        self._inner = model
+
+    def _default_router(self, recorder: Recorder) -> ContextRouter:
+        if self._both_views is None:
+            return ContextRouter(recorder=recorder)
+        self._both_views.check_server()
+        return router_for(self._both_views.backend, answer_limit(self.inner.kwargs), recorder)
 
     def generate(
         self,
@@ -78,10 +112,10 @@ class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
         tools_to_call_from: Sequence[Any] | None = None,
         **kwargs: Any,
     ) -> ChatMessage:
-        """The inner model's answer to the compressed view."""
-        call = self._inner_call(messages, tools_to_call_from)
+        """The inner model's answer."""
+        call = self._inner_call(messages, tools_to_call_from, kwargs)
         named = _given(stop_sequences, response_format, call.tools)
-        answer: ChatMessage = self.inner.generate(call.messages, **named, **kwargs)
+        answer: ChatMessage = call.model.generate(call.messages, **named, **kwargs)
         return answer
 
     def _generate_stream(
@@ -92,38 +126,63 @@ class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
         tools_to_call_from: Sequence[Any] | None = None,
         **kwargs: Any,
     ) -> Generator[ChatMessageStreamDelta]:
-        """The inner model's answer to the compressed view, step by step."""
-        call = self._inner_call(messages, tools_to_call_from)
+        """The inner model's answer, step by step."""
+        call = self._inner_call(messages, tools_to_call_from, kwargs)
         named = _given(stop_sequences, response_format, call.tools)
-        yield from self.inner.generate_stream(call.messages, **named, **kwargs)
+        yield from call.model.generate_stream(call.messages, **named, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        inner = self.__dict__.get("inner")
+        inner = self.__dict__.get("_inner")
         if inner is None or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         value = getattr(inner, name)
         return self._generate_stream if name == "generate_stream" else value
 
     def _inner_call(
-        self, messages: Sequence[ChatMessage | Mapping[str, Any]], tools: Sequence[Any] | None
+        self,
+        messages: Sequence[ChatMessage | Mapping[str, Any]],
+        tools: Sequence[Any] | None,
+        called: Mapping[str, Any],
     ) -> _InnerCall:
-        """What the inner model is given: the compressed view, or everything where it cannot be made."""
-        given = list(messages)
-        call = self.routing.guarded(lambda: self._compressed_call(given, tools))
-        return call if call is not None else _InnerCall(given, tools)
+        given, both = list(messages), self._both_views
+        if both is None:
+            call = self.routing.guarded(lambda: self._compressed_call(given, tools))
+            return call if call is not None else _InnerCall(self.inner, given, tools)
+        both.check_server()
+        call = self.routing.guarded(lambda: self._both_views_call(both, given, tools, called))
+        return call if call is not None else _InnerCall(both.model(given, None, called), given, tools)
 
     def _compressed_call(
         self, messages: list[ChatMessage | Mapping[str, Any]], tools: Sequence[Any] | None
     ) -> _InnerCall | None:
-        """The one place to change for an inner model that takes both views."""
+        """The compressed view in place of the context, or None where it cannot be made."""
         wire = to_wire(messages, None)
-        routed = self.routing.route(wire, [tool_schema(tool) for tool in tools or ()], tools or ())
+        routed = self._routed(wire, tools)
         if routed is None:
             return None
         # Against what was given, not routed.full: a router may have cut that to the drafter's limit.
         edits = derive_edits(wire, routed.compressed)
         shown = tools if tools is None else signature_copies(tools, routed.compressed_tools)
-        return _InnerCall(edit_chat_messages(messages, edits), shown)
+        return _InnerCall(self.inner, edit_chat_messages(messages, edits), shown)
+
+    def _both_views_call(
+        self,
+        both: BothViews,
+        messages: list[ChatMessage | Mapping[str, Any]],
+        tools: Sequence[Any] | None,
+        called: Mapping[str, Any],
+    ) -> _InnerCall | None:
+        """The full view as it is and a model that sends the compressed one too, or None."""
+        wire = to_wire(messages, None)
+        routed = self._routed(wire, tools)
+        if routed is None:
+            return None
+        full = edit_chat_messages(messages, derive_edits(wire, routed.full))
+        compressed = edit_chat_messages(messages, derive_edits(wire, routed.compressed))
+        return _InnerCall(both.model(compressed, routed, called), full, tools)
+
+    def _routed(self, wire: Sequence[Message], tools: Sequence[Any] | None) -> RoutedContext | None:
+        return self.routing.route(wire, [tool_schema(tool) for tool in tools or ()], tools or ())
 
     def parse_tool_calls(self, message: ChatMessage) -> ChatMessage:
         """The message with the tool calls its text holds, as the inner model reads them."""
@@ -137,6 +196,7 @@ class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
         return {
             "inner": saved_model(self.inner),
             "policy": saved_policy(self.routing.router),
+            "options": self.options.model_dump(exclude_unset=True) if self.options is not None else None,
         }
 
     @classmethod
@@ -146,7 +206,12 @@ class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
         """The model of `to_dict`; an inner model that cannot be made again has to be given, or set later."""
         if router is None and model_dictionary.get("policy") is not None:
             router = ContextRouter(loaded_policy(model_dictionary["policy"]))
-        return cls(inner if inner is not None else loaded_model(model_dictionary["inner"]), router)
+        options = model_dictionary.get("options")
+        return cls(
+            inner if inner is not None else loaded_model(model_dictionary["inner"]),
+            router,
+            options=AsymSpecOptions.of(**options) if options is not None else None,
+        )
 
 
 def _given(

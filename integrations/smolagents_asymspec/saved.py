@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from asymspec_agents.backends.base import Backend, Capabilities, ChatDelta, ChatRequest
-from asymspec_agents.errors import ConfigurationError
+from asymspec_agents.backends import AnyRequest, Backend, Capabilities, ChatDelta, HTTPBackend
+from asymspec_agents.errors import BackendError, ConfigurationError
 from asymspec_agents.views import ViewPolicy
 
 from ._compat import ChatMessage, Model, model_class
@@ -83,10 +83,21 @@ def _may_keep(name: str) -> bool:
 
 
 def saved_backend(backend: Backend) -> dict[str, Any]:
-    """A backend by its names: class, verifier, drafter."""
-    name = backend.saved["class"] if isinstance(backend, MissingBackend) else type(backend).__name__
-    capabilities = backend.capabilities
-    return {"class": name, "verifier": capabilities.verifier, "drafter": capabilities.drafter}
+    """A backend by its names: class, verifier, drafter, and a server's address. Never a key.
+
+    Names that only a server could tell are left out where it cannot be reached: saving needs no server.
+    """
+    if isinstance(backend, MissingBackend):
+        return dict(backend.saved)
+    saved: dict[str, Any] = {"class": type(backend).__name__}
+    try:
+        capabilities = backend.capabilities
+        saved |= {"verifier": capabilities.verifier, "drafter": capabilities.drafter}
+    except BackendError:
+        pass
+    if isinstance(backend, HTTPBackend):
+        saved["base_url"] = backend.base_url  # holds no user, password or query
+    return saved
 
 
 def saved_policy(router: object) -> dict[str, Any] | None:
@@ -116,10 +127,12 @@ class MissingBackend(Backend):
     def capabilities(self) -> Capabilities:
         return Capabilities(verifier=self.saved["verifier"], drafter=self.saved["drafter"])
 
-    def stream(self, request: ChatRequest, *, abort: threading.Event | None = None) -> Iterator[ChatDelta]:
+    def stream(self, request: AnyRequest, *, abort: threading.Event | None = None) -> Iterator[ChatDelta]:
+        name, address = self.saved["class"], self.saved.get("base_url")
+        place = f" (at {address} when it was saved)" if address else ""
         raise ConfigurationError(
-            f"backend={self.saved['class']} of a saved model is not connected; set model.backend, or load "
-            "with model=AsymSpecModel(backend)"
+            f"backend={name} of a saved model{place} is not connected; set model.backend, or load with "
+            "model=AsymSpecModel(backend)"
         )
 
 

@@ -8,7 +8,7 @@ import pytest
 from smolagents import Tool, ToolCallingAgent
 from smolagents.models import ChatMessage, ChatMessageStreamDelta, Model, TokenUsage
 
-from asymspec_agents.backends.base import ChatResponse, Usage
+from asymspec_agents.backends import ChatResponse, Usage
 from asymspec_agents.backends.scripted import ScriptedBackend
 from asymspec_agents.messages import ToolCall
 from smolagents_asymspec import AsymSpecModel, RoutedModel

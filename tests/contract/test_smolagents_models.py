@@ -10,7 +10,7 @@ import pytest
 from smolagents import REMOVE_PARAMETER, FinalAnswerTool, OpenAIModel, ToolCallingAgent
 from smolagents.models import ChatMessage, agglomerate_stream_deltas
 
-from asymspec_agents.backends.base import ChatResponse, Usage
+from asymspec_agents.backends import ChatResponse, Usage
 from asymspec_agents.backends.scripted import ScriptedBackend, scripted_response
 from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.messages import ToolCall
@@ -41,7 +41,7 @@ def test_parameters_reach_the_request_in_smolagents_order():
     (request,) = backend.requests
     assert (request.temperature, request.max_tokens, request.stop) == (0.3, 9, ())
     assert request.cache_salt == "tenant"
-    assert request.extra == {"seed": 1}
+    assert (request.seed, request.extra) == (1, {})
     assert request.response_format == {"type": "text"}
     assert request.asymspec.wire() == {"version": 1, "gamma": 0.6, "edits": []}
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from asymspec_agents.engine.arms import arm_named
 from asymspec_agents.engine.engine import DecodeRequest, Engine, Outcome, Step
+from asymspec_agents.engine.grammar import Grammar
+from asymspec_agents.engine.sampling import Sampling
 from asymspec_agents.protocol import AsymSpecOptions, AsymSpecReport
 
 __all__ = ["Run", "run"]
@@ -41,6 +43,8 @@ def run(
     stop: tuple[str, ...] = (),
     cache_salt: str | None = None,
     request_id: str = "",
+    sampling: Sampling | None = None,
+    grammar: Grammar | None = None,
     **options: Any,
 ) -> Run:
     """Decodes (full, compressed) to the end; further arguments are AsymSpecOptions."""
@@ -53,6 +57,8 @@ def run(
         stop=stop,
         cache_salt=cache_salt,
         request_id=request_id,
+        sampling=sampling,
+        grammar=grammar,
     )
     stream = engine.decode(request)
     steps = []

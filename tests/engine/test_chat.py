@@ -184,10 +184,116 @@ def test_template_variables(template: ChatTemplate) -> None:
     assert shown(template, user, unknown=1).endswith(END)
 
 
-@pytest.mark.parametrize("name", ["tools", "messages", "conversation", "tokenize", "add_generation_prompt"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tools",
+        "messages",
+        "conversation",
+        "conversations",
+        "self",
+        "tokenize",
+        "add_generation_prompt",
+        "continue_final_message",
+        "chat_template",
+        "documents",
+        "padding",
+        "truncation",
+        "max_length",
+        "return_tensors",
+        "return_dict",
+        "return_assistant_tokens_mask",
+        "tokenizer_kwargs",
+    ],
+)
 def test_the_prompt_itself_is_no_template_variable(template: ChatTemplate, name: str) -> None:
     with pytest.raises(ConfigurationError, match=f"chat_template_kwargs: {name} is fixed"):
         template.ids(parse_messages([{"role": "user", "content": "x"}]), (), {name: None})
+
+
+@pytest.mark.parametrize("name", [1, None, ("a",)])
+def test_a_variable_without_a_proper_name_is_refused(template: ChatTemplate, name: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"chat_template_kwargs: the name .* must be a string"):
+        template.ids(parse_messages([{"role": "user", "content": "x"}]), (), {name: 1})
+
+
+def nested(depth: int) -> Any:
+    value: Any = "x"
+    for _ in range(depth):
+        value = {"a": [value]}
+    return value
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"content": "x", "extra": nested(5_000)},
+        {"content": "x", "tool_calls": [call(nested(5_000))]},
+        {"content": "x", "tool_calls": [call({"a": 10**5_000})]},
+        {"content": "x", "tool_calls": [call({"a": object()})]},
+        {"content": "x", "name": "y", "tool_calls": [{"id": "1"}]},
+    ],
+)
+def test_hostile_messages_end_as_a_message_error(template: ChatTemplate, fields: dict[str, Any]) -> None:
+    with pytest.raises(MessageError):
+        template.ids(parse_messages([{"role": "user", "content": "x"}, {"role": "assistant", **fields}]))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ 1 // 0 }}",
+        "{{ 'x' * 10**30 }}",
+        "{% for i in range(10**9) %}{% endfor %}",
+        "{{ messages.__class__.mro() }}",
+        "{{ 10**5000 }}",
+        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+    ],
+)
+def test_whatever_a_template_does_is_a_message_error(source: str) -> None:
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = source
+    with pytest.raises(MessageError, match="template refuses"):
+        ChatTemplate(tokenizer).ids(parse_messages([{"role": "user", "content": "x"}]))
+
+
+def test_hostile_tools_and_variables(template: ChatTemplate) -> None:
+    messages = parse_messages([{"role": "user", "content": "x"}])
+    with pytest.raises(MessageError):
+        template.ids(messages, parse_tools([{"function": {"name": "f", "parameters": nested(5_000)}}]))
+    with pytest.raises(ConfigurationError, match="chat_template_kwargs: a value is nested too deeply"):
+        template.ids(messages, (), {"mood": nested(5_000)})
+
+
+def test_a_template_that_wants_short_ids_gets_them() -> None:
+    """Mistral's demand nine letters and digits; a call and its result keep the same id."""
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = (
+        "{% for m in messages %}{% for c in m.tool_calls or [] %}"
+        "{% if c.id | length != 9 %}{{ raise_exception('ids need length 9') }}{% endif %}{{ c.id }}="
+        "{% endfor %}{{ m.tool_call_id or '' }}{% endfor %}"
+    )
+    template = ChatTemplate(tokenizer)
+
+    def rendered(call_id: str) -> str:
+        calls = [{**call("{}"), "id": call_id}]
+        return str(
+            tokenizer.decode(
+                template.ids(
+                    parse_messages(
+                        [
+                            {"role": "assistant", "tool_calls": calls},
+                            {"role": "tool", "tool_call_id": call_id},
+                        ]
+                    )
+                )
+            )
+        )
+
+    assert rendered("abcDEF123") == "abcDEF123=abcDEF123"
+    first, second = rendered("call_1").split("=")
+    assert first == second
+    assert rendered("call_1") != rendered("call_2")
 
 
 def test_rendering_does_not_change_the_messages(template: ChatTemplate) -> None:

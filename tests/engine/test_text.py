@@ -22,7 +22,8 @@ class Bytes:
         self.vocabulary = list(vocabulary)
 
     def decode(self, token_ids: list[int], *, skip_special_tokens: bool) -> str:
-        return b"".join(self.vocabulary[i] for i in token_ids).decode(errors="replace")
+        known = (self.vocabulary[i] for i in token_ids if i >= 0)  # special tokens have ids below
+        return b"".join(known).decode(errors="replace")
 
 
 def stream(chunks: Sequence[bytes], stop: Sequence[str] = ()) -> tuple[list[str], bool]:
@@ -104,6 +105,58 @@ def test_the_earliest_of_several_stop_strings_counts() -> None:
 def test_an_empty_stop_string_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="empty string"):
         TextStream(Bytes([]), ["a", ""])
+
+
+MARK, DROPPED = -1, -2
+
+
+def with_marks(tokens: Sequence[bytes | int], stop: Sequence[str] = ()) -> tuple[str, bool]:
+    """The text of byte strings and special tokens, and whether a stop string ended it."""
+    vocabulary = [token for token in tokens if isinstance(token, bytes)]
+    text, place = TextStream(Bytes(vocabulary), stop, {MARK: "[M]"}), itertools.count()
+    pieces = []
+    for token in tokens:
+        pieces.append(text.push(token if isinstance(token, int) else next(place)))
+        if text.is_stopped:
+            break
+    return "".join([*pieces, text.finish()]), text.is_stopped
+
+
+@given(
+    parts=st.lists(texts, min_size=1, max_size=5),
+    borders=st.lists(st.integers(0, 200), max_size=12),
+    special=st.sampled_from([MARK, DROPPED]),
+)
+def test_visible_special_tokens_stand_where_they_came(
+    parts: list[str], borders: list[int], special: int
+) -> None:
+    tokens: list[bytes | int] = []
+    for part in parts:
+        tokens += [*chop(part.encode(), borders), special]
+    assert with_marks(tokens)[0] == "".join(part + ("[M]" if special == MARK else "") for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "stop", "text"),
+    [
+        ([b"a", MARK, b"b"], ["M"], "a[M]b"),
+        ([b"a", MARK, b"b"], ["a[M"], "a[M]b"),
+        ([b"a", MARK, b"b"], ["]b"], "a[M]b"),
+        ([b"a", MARK, b"b"], ["ab"], "a[M]b"),
+        ([b"a", DROPPED, b"b"], ["ab"], ""),
+        ([b"a", MARK, b"b"], ["[M]"], "a"),
+        ([b"a[", b"M]b"], ["[M]"], "a"),
+        ([b"ab", MARK, b"cd"], ["d"], "ab[M]c"),
+        ([b"ab", MARK, b"c"], ["b"], "a"),
+        ([b"ab", MARK], ["bc"], "ab[M]"),
+        (["中".encode()[:2], MARK, b"c"], [], REPLACEMENT + "[M]c"),
+        ([MARK, MARK, "中".encode()[:2], "中".encode()[2:]], [], "[M][M]中"),
+    ],
+)
+def test_a_visible_token_is_one_unit_to_stop_strings(
+    tokens: list[bytes | int], stop: list[str], text: str
+) -> None:
+    assert with_marks(tokens, stop)[0] == text
 
 
 EOS = 9

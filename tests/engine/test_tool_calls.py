@@ -1,4 +1,4 @@
-"""Tool calls out of a model's text: what is a call, what stays content, and in which order."""
+"""Tool calls out of a model's text, in the common format: what is a call, what stays content, the order."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 
 import pytest
 
-from asymspec_agents.engine.tool_calls import ToolCallStream, parse_tool_calls
+from asymspec_agents.engine.tool_calls import ParsedText, ToolCallStream, parse_tool_calls
+from asymspec_agents.engine.tool_formats.base import Tools
+from asymspec_agents.engine.tool_formats.json_formats import HERMES
 
-NAMES = ("weather", "search")
+TOOLS = Tools({"weather": {}, "search": {}})
 OSLO = '{"name": "weather", "arguments": {"city": "Oslo"}}'
 ROME = '{"name": "search", "arguments": {"q": "Rome"}}'
 
@@ -17,10 +19,18 @@ def tagged(body: str) -> str:
     return f"<tool_call>\n{body}\n</tool_call>"
 
 
+def read(text: str, id_prefix: str = "call_") -> ParsedText:
+    return parse_tool_calls(text, (HERMES,), TOOLS, id_prefix)
+
+
+def stream_of(tools: Tools = TOOLS) -> ToolCallStream:
+    return ToolCallStream((HERMES,), tools, "call_")
+
+
 def parsed(text: str) -> tuple[str, list[tuple[str, object]]]:
     """Content and calls (name, arguments), the same whole and streamed character by character."""
-    answer = parse_tool_calls(text, NAMES, "call_")
-    stream = ToolCallStream(NAMES, "call_")
+    answer = read(text)
+    stream = stream_of()
     sent = "".join(stream.push(letter) for letter in text)
     rest = stream.finish()
     assert (sent + rest.content, rest.tool_calls) == (answer.content, answer.tool_calls)
@@ -66,12 +76,22 @@ SEARCH_CALL = ("search", '{"q": "Rome"}')
         (tagged('{"name": "search", "arguments": {"q": "天\\u00e9"}}'), "", [("search", '{"q": "天é"}')]),
         (tagged('{"name": "search", "arguments": {"q": "a\nb"}}'), "", [("search", '{"q": "a\\nb"}')]),
         (tagged('{"id": 7, "arguments": {}, "name": "search"}'), "", [("search", "{}")]),
+        (tagged('{"function": {"name": "search", "arguments": {"q": 1}}}'), "", [("search", '{"q": 1}')]),
+        (tagged('{"name": "search", "arguments": "{\\"q\\":\\n1}"}'), "", [("search", '{"q": 1}')]),
+        # what no UTF-8 can carry stays escaped
+        (
+            tagged('{"name": "search", "arguments": {"q": "é\\ud83d"}}'),
+            "",
+            [("search", '{"q": "\\u00e9\\ud83d"}')],
+        ),
         # without tags
         (OSLO, "", [WEATHER_CALL]),
         (f"\n {OSLO} \n", "", [WEATHER_CALL]),
         (f"[{OSLO}, {ROME}]", "", [WEATHER_CALL, SEARCH_CALL]),
         (f"```json\n{OSLO}\n```", "", [WEATHER_CALL]),
         (f"```\n[{OSLO}]\n```\n", "", [WEATHER_CALL]),
+        (f"{OSLO}\n{ROME}", "", [WEATHER_CALL, SEARCH_CALL]),
+        (f"{OSLO}; {ROME};", "", [WEATHER_CALL, SEARCH_CALL]),
         (
             '{"name": "search", "arguments": {"q": "<tool_call>"}}',
             "",
@@ -101,6 +121,15 @@ def test_calls(text: str, content: str, calls: list[tuple[str, str]]) -> None:
         tagged('{"name": "", "arguments": {}}'),
         tagged('{"name": 1, "arguments": {}}'),
         tagged('{"name": "weather", "arguments": [1]}'),
+        tagged('{"name": "weather", "arguments": "Oslo"}'),
+        tagged('{"name": "weather", "arguments": "[1]"}'),
+        tagged('{"name": "weather", "arguments": "{} and"}'),
+        tagged('{"name": "weather", "arguments": {"a": NaN}}'),
+        tagged('{"name": "weather", "arguments": {"a": -Infinity}}'),
+        tagged('{"name": "weather", "arguments": {"a": 1e999}}'),
+        tagged('{"name": "weather", "arguments": {"a": ' + "1" * 5000 + "}}"),
+        tagged('{"name": "wea\\ud83d", "arguments": {}}'),
+        tagged('{"name": " ", "arguments": {}}'),
         tagged(f"[{OSLO}, 1]"),
         tagged("[]"),
         tagged("{}"),
@@ -115,6 +144,10 @@ def test_calls(text: str, content: str, calls: list[tuple[str, str]]) -> None:
         "[1] A source.",
         "```python\nweather()\n```",
         "{" * 50_000,
+        "``",
+        "```js",
+        f"```json\n{OSLO}",
+        f"{OSLO} {{}}",
     ],
 )
 def test_what_is_no_call_stays_content_to_the_letter(text: str) -> None:
@@ -128,31 +161,33 @@ def test_a_bad_block_does_not_spoil_a_good_one() -> None:
 
 
 def test_ids_are_unique_and_sort_in_the_order_of_the_calls() -> None:
-    answer = parse_tool_calls(tagged(OSLO) * 120, NAMES, "call_abc_")
+    answer = read(tagged(OSLO) * 120, "call_abc_")
     ids = [str(call.id) for call in answer.tool_calls]
     assert len(set(ids)) == 120
     assert ids == sorted(ids)
     assert all(i.startswith("call_abc_") for i in ids)
-    assert answer == parse_tool_calls(tagged(OSLO) * 120, NAMES, "call_abc_")
+    assert answer == read(tagged(OSLO) * 120, "call_abc_")
     assert {call.type for call in answer.tool_calls} == {"function"}
 
 
 def test_arguments_are_json_text() -> None:
-    (call,) = parse_tool_calls(tagged(OSLO), NAMES, "").tool_calls
+    (call,) = read(tagged(OSLO)).tool_calls
     assert call.function is not None
     assert json.loads(call.function.arguments) == {"city": "Oslo"}
 
 
 def test_text_is_streamed_as_soon_as_it_is_certain() -> None:
-    stream = ToolCallStream(NAMES, "")
+    stream = stream_of()
     pushed = [stream.push(piece) for piece in ("Let", " me ", "see <", "b>", "\n<tool", "_call>", OSLO)]
     assert pushed == ["Let", " me", " see", " <b>", "", "", ""]
     assert stream.finish().content == ""
-    assert ToolCallStream(NAMES, "").push("{") == ""
+    code = stream_of()
+    assert [code.push(piece) for piece in ("```", "py", "thon\n", "f()")] == ["", "```py", "thon", "\nf()"]
+    assert stream_of().push("{") == ""
 
 
 def test_without_tools_everything_is_content_at_once() -> None:
-    stream = ToolCallStream((), "")
+    stream = stream_of(Tools({}))
     assert [stream.push(piece) for piece in (OSLO, " <tool", "_call>")] == [OSLO, " <tool", "_call>"]
     rest = stream.finish()
     assert (rest.content, rest.tool_calls) == ("", ())

@@ -14,6 +14,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 EXPECTED = {
     "01_router.py": ("request 1234 failed: TimeoutError", "begins alike: True"),
     "02_smolagents_routed_model.py": ("answer: disk /dev/sdb1 is full", "with the error line"),
+    "03_http.py": ("verifier: scripted", "answer: disk /dev/sdb1 is full"),
 }
 
 

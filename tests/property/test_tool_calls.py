@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 
 pytest.importorskip("transformers")
 
-from asymspec_agents.engine.tool_calls import CLOSE, OPEN, ToolCallStream, parse_tool_calls
+from asymspec_agents.engine.tool_calls import ParsedText, ToolCallStream, parse_tool_calls
+from asymspec_agents.engine.tool_formats.base import Tools
+from asymspec_agents.engine.tool_formats.json_formats import HERMES
 
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
 NAMES = ("f", "g")
+TOOLS = Tools({name: {} for name in NAMES})
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=6) | st.sampled_from([OPEN, CLOSE, "a<"]),
@@ -39,9 +43,13 @@ fragments = st.sampled_from(
 texts = st.lists(blocks | calls | fragments | st.text(max_size=5), max_size=6).map("".join)
 
 
+def whole_answer(text: str) -> ParsedText:
+    return parse_tool_calls(text, (HERMES,), TOOLS, "c")
+
+
 def streamed(text: str, cuts: list[int]) -> tuple[str, object]:
     """What the pieces between the cuts give: the content sent, and the calls."""
-    stream = ToolCallStream(NAMES, "c")
+    stream = ToolCallStream((HERMES,), TOOLS, "c")
     places = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
     sent = ""
     for start, end in itertools.pairwise(places):
@@ -55,14 +63,14 @@ def streamed(text: str, cuts: list[int]) -> tuple[str, object]:
 @example(f"  a {OPEN}" + '{"name": "f", "arguments": {}}' + CLOSE, [3])
 @example("```", [1, 2])
 def test_any_cutting_gives_the_whole_answers_content_and_calls(text: str, cuts: list[int]) -> None:
-    whole = parse_tool_calls(text, NAMES, "c")
+    whole = whole_answer(text)
     assert streamed(text, cuts) == (whole.content, whole.tool_calls)
     assert streamed(text, list(range(len(text)))) == (whole.content, whole.tool_calls)
 
 
 @given(texts)
 def test_an_answer_is_either_untouched_or_has_calls(text: str) -> None:
-    whole = parse_tool_calls(text, NAMES, "c")
+    whole = whole_answer(text)
     if not whole.tool_calls:
         assert whole.content == text
     ids = [str(call.id) for call in whole.tool_calls]
@@ -75,7 +83,7 @@ def test_an_answer_is_either_untouched_or_has_calls(text: str) -> None:
 )
 def test_written_calls_are_read_back(head: str, wanted: list[tuple[str, dict[str, object]]]) -> None:
     bodies = [json.dumps({"name": name, "arguments": value}) for name, value in wanted]
-    answer = parse_tool_calls(head + "\n".join(OPEN + body + CLOSE for body in bodies), NAMES, "c")
+    answer = whole_answer(head + "\n".join(OPEN + body + CLOSE for body in bodies))
     assert answer.content == (head.rstrip() if head.strip() else "")
     read = [(c.function.name, json.loads(c.function.arguments)) for c in answer.tool_calls if c.function]
     assert read == wanted

@@ -61,7 +61,7 @@ class Words(Endless):
 
 def test_a_stream_without_an_end_is_an_error() -> None:
     for deltas in ([], [ChatDelta("x")], [ChatDelta("x", finish_reason="stop")]):
-        with pytest.raises(RuntimeError, match="without finish_reason and usage"):
+        with pytest.raises(BackendError, match="without finish_reason and usage"):
             collect(iter(deltas))
 
 

@@ -15,7 +15,12 @@ PUBLIC = [name for name in modules() if not any(part.startswith("_") for part in
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_offered_names_exist(name: str) -> None:
-    module = importlib.import_module(name)
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name not in ("vllm", "fastapi"):  # the latter comes with the former
+            raise
+        pytest.skip("vllm is not installed, and this module is nothing without it")
     for offered in getattr(module, "__all__", ()):
         assert hasattr(module, offered), f"{name}.{offered}"
 

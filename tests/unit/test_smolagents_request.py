@@ -4,7 +4,7 @@ import pytest
 from smolagents import REMOVE_PARAMETER, FinalAnswerTool
 
 from asymspec_agents.errors import ConfigurationError
-from smolagents_asymspec.request import check_parameters, request_parameters, stop_strings
+from smolagents_asymspec.request import answer_limit, check_parameters, request_parameters, stop_strings
 
 
 def parameters(constructed=None, called=None, stop=None, response_format=None, tools=None):
@@ -57,7 +57,21 @@ def test_unknown_parameters_are_extra_and_extra_body_is_merged_key_by_key():
     )
     assert made["cache_salt"] == "ours"
     assert made["session_id"] == "s"
-    assert made["extra"] == {"top_k": 1, "min_p": 0.1, "seed": 1, "top_p": 0.5}
+    assert (made["seed"], made["top_p"]) == (1, 0.5)
+    assert made["extra"] == {"top_k": 1, "min_p": 0.1}
+
+
+def test_parallel_calls_are_a_matter_of_tools():
+    assert parameters(constructed={"parallel_tool_calls": False}, tools=[FinalAnswerTool()])[
+        "parallel_tool_calls"
+    ] is False  # fmt: skip
+    assert "parallel_tool_calls" not in parameters(constructed={"parallel_tool_calls": False})
+
+
+def test_the_answers_limit_is_found_under_each_of_its_names():
+    assert answer_limit({}) is None
+    assert answer_limit({"max_tokens": REMOVE_PARAMETER, "max_new_tokens": 5}) == 5
+    assert answer_limit({"max_tokens": 4, "max_completion_tokens": 5}) == 4
 
 
 @pytest.mark.parametrize("name", ["max_completion_tokens", "max_new_tokens"])
@@ -76,7 +90,9 @@ def test_a_bad_max_tokens_is_refused_by_name_and_value(value):
         check_parameters({"max_tokens": value})
 
 
-@pytest.mark.parametrize("values", [{"asymspec": {}}, {"extra_body": {"asymspec": {}}}, {"messages": []}])
+@pytest.mark.parametrize(
+    "values", [{"asymspec": {}}, {"extra_body": {"asymspec": {}}}, {"messages": []}, {"model": "m"}]
+)
 def test_what_the_model_itself_sends_cannot_be_passed(values):
     with pytest.raises(ConfigurationError, match="cannot be passed"):
         parameters(called=values)

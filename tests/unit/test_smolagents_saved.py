@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from asymspec_agents.backends.base import ChatRequest
+from asymspec_agents.backends import ChatRequest, HTTPBackend
 from asymspec_agents.errors import ConfigurationError
 from smolagents_asymspec.saved import (
     MissingBackend,
@@ -54,6 +54,16 @@ def test_a_backend_is_saved_by_its_names_and_stands_in_for_itself():
     missing = MissingBackend({"class": "LocalBackend", "verifier": "big", "drafter": "small"})
     assert saved_backend(missing) == {"class": "LocalBackend", "verifier": "big", "drafter": "small"}
     with pytest.raises(ConfigurationError, match=r"LocalBackend .* set model\.backend"):
+        missing.generate(ChatRequest(messages=()))
+
+
+def test_a_server_is_saved_by_its_address_without_asking_it():
+    backend = HTTPBackend("http://127.0.0.1:1/v1", api_key="sk-x", max_retries=0)
+    saved = saved_backend(backend)
+    assert saved == {"class": "HTTPBackend", "base_url": "http://127.0.0.1:1"}
+    missing = MissingBackend(saved)
+    assert missing.capabilities.verifier == "unknown"
+    with pytest.raises(ConfigurationError, match=r"HTTPBackend .*\(at http://127\.0\.0\.1:1 when"):
         missing.generate(ChatRequest(messages=()))
 
 

@@ -1,0 +1,85 @@
+"""vLLM in this process as a backend: what LocalBackend answers, batched and fast.
+
+For smolagents, where VLLMModel would run one model: `AsymSpecModel(VLLMBackend.start(verifier, drafter))`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from asymspec_agents.backends.answer import ChatDelta
+from asymspec_agents.backends.local import LocalBackend
+from asymspec_agents.backends.request import AnyRequest
+from asymspec_agents.errors import MissingDependencyError
+from asymspec_agents.weights import DEFAULT_PAIR, ProgressCallback, resolve
+
+from .offline import engine_arguments
+
+__all__ = ["VLLMBackend"]
+
+
+class VLLMBackend(LocalBackend):
+    """Answers with vLLM's engine; requests from any number of threads and tasks are batched.
+
+    Views are rendered, answers parsed and refusals made by the same code as in LocalBackend. Arms: asymspec,
+    floor and ceiling. vLLM runs in processes of its own, so a script that makes one must be importable: keep
+    its work under `if __name__ == "__main__"`. Close it when done.
+    """
+
+    @classmethod
+    def start(
+        cls,
+        verifier: str = DEFAULT_PAIR.verifier,
+        drafter: str = DEFAULT_PAIR.drafter,
+        *,
+        num_draft_tokens: int = 2,
+        tensor_parallel_size: int = 1,
+        settings: Mapping[str, Any] | None = None,
+        progress: ProgressCallback | None = None,
+        **engine_fields: Any,
+    ) -> VLLMBackend:
+        """A backend over two models named by local folder, preset or hub name; fetches what is missing.
+
+        `settings` are those of PluginConfig, `engine_fields` further ones of vLLM's AsyncEngineArgs. Raises
+        MissingDependencyError without vLLM.
+        """
+        try:
+            import vllm  # noqa: F401
+        except ImportError as error:
+            raise MissingDependencyError("vllm", "vllm") from error
+        from .batched_start import start_engine
+
+        folders = [resolve(name, progress=progress) for name in (verifier, drafter)]
+        arguments = engine_arguments(
+            str(folders[1].path),
+            num_draft_tokens=num_draft_tokens,
+            tensor_parallel_size=tensor_parallel_size,
+            settings=settings,
+        )
+        started = start_engine(folders[0].path, {**engine_fields, **arguments}, (verifier, drafter))
+        return cls(cast(Any, started.engine), started.template)
+
+    def with_arm(self, arm: str) -> VLLMBackend:
+        """A backend over the same engine that decodes AsymSpec requests by another arm."""
+        return VLLMBackend(self.engine, self.template, arm=arm)
+
+    def stream(self, request: AnyRequest, *, abort: threading.Event | None = None) -> Iterator[ChatDelta]:
+        return _without_segments(super().stream(request, abort=abort))
+
+    def close(self) -> None:
+        """Ends vLLM's processes, and what still runs in them."""
+        cast(Any, self.engine).close()
+
+
+def _without_segments(deltas: Iterator[ChatDelta]) -> Iterator[ChatDelta]:
+    """vLLM doesn't say which token was accepted and which was not."""
+    try:
+        for delta in deltas:
+            yield replace(delta, segments=())
+    finally:
+        close = getattr(deltas, "close", None)
+        if close is not None:
+            close()

@@ -1,0 +1,64 @@
+"""Starts vLLM's asynchronous engine in this process, in an event loop of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from asymspec_agents.backends.loop_thread import LoopThread, at_stop
+from asymspec_agents.engine.chat import ChatTemplate
+from asymspec_agents.engine.load import load_tokenizer
+
+from .batched_engine import BatchedEngine, NamedModel
+from .distribution import make_vllm_known
+from .server.start import LIMITS_METHOD, limits_from
+
+__all__ = ["StartedEngine", "start_engine"]
+
+
+@dataclass(frozen=True, slots=True)
+class StartedEngine:
+    """A running engine, and how it reads chats."""
+
+    engine: BatchedEngine
+    template: ChatTemplate
+
+
+def start_engine(folder: Path, arguments: Mapping[str, Any], names: tuple[str, str]) -> StartedEngine:
+    """vLLM's engine for the verifier in `folder`, with further engine arguments; `names` of both models."""
+    make_vllm_known()
+    tokenizer = load_tokenizer(folder)
+    loop = LoopThread()
+    try:
+        llm, limits = loop.submit(_start(folder, arguments)).result()
+    except BaseException:
+        loop.stop()
+        raise
+    eos_token_ids = _eos_token_ids(llm.model_config, tokenizer)
+    verifier, drafter = (NamedModel(name, eos_token_ids) for name in names)
+    return StartedEngine(
+        BatchedEngine(llm, loop, tokenizer, limits_from(limits), verifier, drafter), ChatTemplate(tokenizer)
+    )
+
+
+async def _start(folder: Path, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    fields = {"structured_outputs_config": {"backend": "guidance"}, **arguments, "model": str(folder)}
+    llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**fields))
+
+    async def shut_down() -> None:
+        llm.shutdown()
+
+    at_stop(shut_down)
+    return llm, (await llm.collective_rpc(LIMITS_METHOD))[0]
+
+
+def _eos_token_ids(model_config: Any, tokenizer: Any) -> frozenset[int]:
+    """The tokens that end an answer for vLLM: the tokenizer's own, and those of the generation config."""
+    given = model_config.try_get_generation_config().get("eos_token_id", [])
+    ids = {given} if isinstance(given, int) else set(given or ())
+    return frozenset(ids | {token for token in (tokenizer.eos_token_id,) if token is not None})

@@ -1,0 +1,113 @@
+"""Every name of vLLM that the scheduler's side uses: the one place to look at when a release moves something.
+
+Written against 0.32; of what is used here 0.33 differs in one thing, `Scheduler.can_skip_drafts`: a step
+whose drafts nobody would verify may skip drafting. AsymSpec requests need every round, so it is set to False.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import vllm
+from vllm.config.model import _get_and_verify_max_len
+from vllm.v1.core.kv_cache_utils import KVCacheConfig
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+from vllm.v1.core.sched.interface import PauseState
+from vllm.v1.core.sched.request_queue import SchedulingPolicy
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.engine import EngineCoreOutput, EngineCoreOutputs
+from vllm.v1.request import Request, RequestStatus
+
+from asymspec_agents.errors import ConfigurationError
+
+from .budget import DrafterShape, Limits, pool_shape
+from .config import PluginConfig
+
+__all__ = [
+    "AsyncScheduler",
+    "EngineCoreOutput",
+    "EngineCoreOutputs",
+    "PauseState",
+    "Request",
+    "RequestStatus",
+    "Scheduler",
+    "SchedulingPolicy",
+    "check_version",
+    "drafter_shape",
+    "limits",
+    "verifier_kv_bytes",
+]
+
+NEEDED = ">=0.32,<0.34"
+
+
+def check_version(version: str) -> None:
+    """Raises ConfigurationError unless this vLLM version is one the plugin was written for."""
+    match = re.match(r"(\d+)\.(\d+)", version)
+    if match is None or not (0, 32) <= (int(match[1]), int(match[2])) < (0, 34):
+        raise ConfigurationError(f"vllm={version!r} is not supported; needed: vllm{NEEDED}")
+
+
+check_version(vllm.__version__)
+
+
+def drafter_shape(vllm_config: Any) -> DrafterShape:
+    """What of the drafter decides the size of its keys and values."""
+    speculative = vllm_config.speculative_config
+    model = speculative.draft_model_config
+    parallel = speculative.draft_parallel_config
+    return DrafterShape(
+        num_layers=model.get_num_layers(parallel),
+        num_kv_heads=model.get_num_kv_heads(parallel),
+        head_size=model.get_head_size(),
+        bytes_per_value=_bytes_per_value(vllm_config.cache_config.cache_dtype, model.dtype),
+        max_positions=_max_positions(model),
+        vocab_size=model.get_vocab_size(),
+    )
+
+
+def verifier_kv_bytes(kv_cache_config: KVCacheConfig) -> int:
+    """Bytes of the verifier's keys and values on one rank; all its tensors lie in one allocation."""
+    return max((int(tensor.size) for tensor in kv_cache_config.kv_cache_tensors), default=0)
+
+
+def limits(vllm_config: Any, kv_cache_config: KVCacheConfig) -> Limits:
+    """The pool and what one request may ask of it. Raises ConfigurationError where nothing would fit."""
+    config, drafter = PluginConfig.of(vllm_config.additional_config), drafter_shape(vllm_config)
+    pool = pool_shape(
+        config,
+        drafter,
+        block_size=vllm_config.cache_config.block_size,
+        verifier_kv_bytes=verifier_kv_bytes(kv_cache_config),
+    )
+    return Limits(
+        pool=pool,
+        drafter=drafter,
+        max_model_len=vllm_config.model_config.max_model_len,
+        num_draft_tokens=vllm_config.speculative_config.num_speculative_tokens,
+        num_steps_in_flight=vllm_config.max_concurrent_batches,
+        configured_full_len=config.max_full_len,
+    )
+
+
+def _bytes_per_value(cache_dtype: str, model_dtype: Any) -> int:
+    if cache_dtype == "auto":
+        return int(model_dtype.itemsize)
+    from vllm.utils.torch_utils import STR_DTYPE_TO_TORCH_DTYPE
+
+    return int(STR_DTYPE_TO_TORCH_DTYPE[cache_dtype].itemsize)
+
+
+def _max_positions(model: Any) -> int:
+    """Positions of the model itself; vLLM lowers a drafter's `max_model_len` to the verifier's."""
+    return int(
+        _get_and_verify_max_len(
+            hf_config=model.hf_text_config,
+            model_arch_config=model.model_arch_config,
+            tokenizer_config=None,
+            max_model_len=None,
+            disable_sliding_window=False,
+            sliding_window=None,
+        )
+    )

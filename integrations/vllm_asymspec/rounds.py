@@ -1,0 +1,277 @@
+"""Draft rounds: what the drafter reads and proposes at a step, and the rule's verdict on it a step later.
+
+Every round feeds the last two committed tokens of each view, then one proposal a place, full and base rows in
+the same forward. The last token but one is fed again because its key and value may be missing: the draft
+that ended a fully accepted block was never read. So shapes don't depend on what was accepted, and nothing
+waits for the device. Source of the method: AsymSpec (arXiv 2608.26004), section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .judging import PendingCounts, Verdict, judge
+from .plan import Chunk, StepPlan
+from .slots import TAIL, VIEWS, LastRound, Shape, Slots, on_device
+
+__all__ = ["ReadsRows", "Rounds", "Rows"]
+
+Lengths = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Tokens of several sequences for one forward, each behind what its blocks hold already.
+
+    tokens, positions, places (where in the pool their keys and values go): [N]. tables [R, W]: the blocks of
+    each sequence. lengths [R]: with the new tokens. query_lens and length_bounds [R], on the host: new tokens
+    of each sequence, and a length none exceeds.
+    """
+
+    tokens: Tensor
+    positions: Tensor
+    places: Tensor
+    tables: Tensor
+    lengths: Tensor
+    query_lens: Lengths
+    length_bounds: Lengths
+
+
+class ReadsRows(Protocol):
+    """What rounds need of the drafter."""
+
+    @property
+    def max_tokens(self) -> int:
+        """The most tokens of one forward."""
+        ...
+
+    def read(self, rows: Rows) -> Tensor:
+        """Hidden states [N, hidden]; keys and values go to their places."""
+        ...
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Next-token logits [n, logits_size]."""
+        ...
+
+
+class Rounds:
+    """The drafter's side of all AsymSpec requests of a worker."""
+
+    def __init__(
+        self, drafter: ReadsRows, shape: Shape, logits_dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self.drafter = drafter
+        self.shape = shape
+        self.device = device
+        self.slots = Slots(shape, logits_dtype, device)
+        self._pending: list[PendingCounts] = []
+
+    def knows(self, req_id: str) -> bool:
+        """Whether that request is an AsymSpec request with a slot."""
+        return req_id in self.slots
+
+    def has_round(self, req_id: str) -> bool:
+        """Whether proposals wait for a verdict: not at the end of a prompt, also a resumed request's."""
+        return req_id in self.slots.last_rounds
+
+    def apply(self, plan: StepPlan) -> None:
+        """Does a step's plan: requests forgotten and made, tables extended, chunks read."""
+        self.slots.apply(plan)
+        self._prefill(sorted(plan.chunks, key=lambda chunk: len(chunk.ids)))
+
+    def propose(
+        self,
+        req_ids: Sequence[str],
+        last_two: Tensor,
+        base_len: Tensor,
+        base_len_bound: Lengths,
+        *,
+        places: int,
+    ) -> None:
+        """Drafts `places` tokens for each request, with both views' logits at each.
+
+        last_two [R, 2]: the last committed tokens (the first is ignored where there is one only). base_len
+        [R], on the device: tokens of the compressed view, answer included; base_len_bound [R], on the host:
+        no less than it, and equal to it where the answer is still empty.
+        """
+        if not req_ids:
+            return
+        rounds = _Round(self, req_ids, base_len, base_len_bound)
+        hidden = rounds.read_last_two(last_two)
+        for place in range(places):
+            drafts = rounds.keep(place, self.drafter.logits(hidden))
+            if place + 1 < places:
+                hidden = rounds.read_draft(place, drafts)
+        for req_id in req_ids:
+            max_read = places if self.has_round(req_id) else 0
+            self.slots.last_rounds[req_id] = LastRound(places, max_read)
+
+    def num_places(self, req_ids: Sequence[str]) -> int:
+        """Places a round of these requests needs."""
+        return max((self.slots.request(req_id).num_places for req_id in req_ids), default=0)
+
+    def drafts(self, req_ids: Sequence[str]) -> Tensor:
+        """The last round's first K proposals [R, K]."""
+        return self.slots.drafts[self.slots.rows(req_ids), : self.shape.num_places - 1]
+
+    def verify(self, req_ids: Sequence[str], verifier: Tensor, num_scheduled: Lengths) -> Verdict:
+        """The rule's verdict on the last round, as far as the verifier read it.
+
+        verifier [R, T, vocab]: its logits behind the last committed token and each scheduled draft, anything
+        beyond a request's own; num_scheduled [R]: drafts it read, or placeholders for them.
+        """
+        verdict, counts = judge(self.slots, req_ids, verifier, num_scheduled)
+        self._pending.append(counts)
+        return verdict
+
+    def take_counts(self) -> PendingCounts | None:
+        """What was counted since the last call; None without a verification. A step may have several."""
+        pending, self._pending = self._pending, []
+        return PendingCounts.joined(pending) if pending else None
+
+    def _prefill(self, chunks: Sequence[Chunk]) -> None:
+        """Reads chunks, as many tokens a forward as the drafter takes."""
+        batch: list[tuple[int, int, NDArray[np.int64]]] = []  # table row, first position, ids
+        room = self.drafter.max_tokens
+        for chunk in chunks:
+            row = self.slots.table_row(chunk.req_id, chunk.view)
+            ids, start = np.frombuffer(chunk.ids, dtype="<i4").astype(np.int64), chunk.start
+            while len(ids):
+                piece, ids = ids[:room], ids[room:]
+                batch.append((row, start, piece))
+                start += len(piece)
+                room -= len(piece)
+                if room == 0:
+                    self._read_pieces(batch)
+                    batch, room = [], self.drafter.max_tokens
+        if batch:
+            self._read_pieces(batch)
+
+    def _read_pieces(self, pieces: Sequence[tuple[int, int, NDArray[np.int64]]]) -> None:
+        query_lens = np.array([len(ids) for _, _, ids in pieces])
+        lengths = np.array([start for _, start, _ in pieces]) + query_lens
+        positions = np.concatenate([start + np.arange(len(ids)) for _, start, ids in pieces])
+        self.drafter.read(
+            self.rows(
+                on_device(np.concatenate([ids for _, _, ids in pieces]), torch.int64, self.device),
+                on_device(positions, torch.int64, self.device),
+                on_device([row for row, _, _ in pieces], torch.int64, self.device),
+                on_device(lengths, torch.int64, self.device),
+                query_lens,
+                lengths,
+            )
+        )
+
+    def rows(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        table_rows: Tensor,
+        lengths: Tensor,
+        query_lens: Lengths,
+        bounds: Lengths,
+    ) -> Rows:
+        """Rows with their tables and places. Positions beyond the drafter's are never judged: any will do."""
+        block_size, longest = self.shape.block_size, self.shape.max_positions
+        bounds = np.minimum(bounds, longest)
+        width = min(-(-int(bounds.max()) // block_size), self.shape.table_width)
+        tables = self.slots.tables[table_rows]  # [R, table_width]
+        row_of = on_device(np.repeat(np.arange(len(query_lens)), query_lens), torch.int64, self.device)
+        column = (positions // block_size).clamp(max=self.shape.table_width - 1)
+        places = tables[row_of, column].long() * block_size + positions % block_size
+        return Rows(
+            tokens,
+            positions.clamp(max=longest - 1),
+            places,
+            tables[:, :width].contiguous(),
+            torch.minimum(lengths, on_device(bounds, torch.int64, self.device)).int(),
+            query_lens,
+            bounds,
+        )
+
+
+class _Round:
+    """One round in the making. Rows: all full views, then the base views of the requests that have one."""
+
+    def __init__(
+        self, rounds: Rounds, req_ids: Sequence[str], base_len: Tensor, base_len_bound: Lengths
+    ) -> None:
+        slots, device = rounds.slots, rounds.device
+        requests = [slots.request(req_id) for req_id in req_ids]
+        views = [(i, "full") for i in range(len(requests))]
+        views += [(i, "base") for i, request in enumerate(requests) if request.has_base]
+        shared = [i for i, request in enumerate(requests) if not request.has_base and request.kind.needs_base]
+        self._rounds = rounds
+        self._slots = slots
+        self._slot = slots.rows(req_ids)  # [R]
+        self._of = on_device([i for i, _ in views], torch.int64, device)  # [rows], the request of each row
+        is_base = on_device([VIEWS.index(view) for _, view in views], torch.int64, device)  # [rows]
+        self._is_full = is_base == 0
+        self._table_rows = 2 * self._slot[self._of] + is_base
+        self._num_requests = len(requests)
+        self._base_slots = self._slot[self._of[len(requests) :]]
+        self._shared = on_device(shared, torch.int64, device) if shared else None
+        self._base_len = base_len
+        delta = torch.where(self._is_full, slots.deltas[self._slot[self._of]], 0)
+        self._lengths = base_len[self._of] + delta  # [rows]
+        self._bounds = np.array(
+            [requests[i].length(int(base_len_bound[i]), view) for i, view in views], dtype=np.int64
+        )
+
+    def read_last_two(self, last_two: Tensor) -> Tensor:
+        """Reads each view's last two tokens (its only one, if so); hidden states behind the last [rows, h].
+
+        Where the answer has fewer than two tokens, the full view's come from its own prompt.
+        """
+        slots = self._slots
+        behind = torch.arange(-TAIL, 0, device=self._lengths.device)  # [2]
+        from_prompt_end = self._base_len[:, None] + behind - slots.prompt_lens[self._slot][:, None]  # [R, 2]
+        own = slots.tails[self._slot].gather(1, (from_prompt_end + TAIL).clamp(0, TAIL - 1))
+        full = torch.where(from_prompt_end < 0, own, last_two)
+        tokens = torch.where(self._is_full[:, None], full[self._of], last_two[self._of])  # [rows, 2]
+        positions = self._lengths[:, None] + behind
+        query_lens = np.minimum(self._bounds, TAIL)
+        if (query_lens == TAIL).all():
+            flat_tokens, flat_positions = tokens.flatten(), positions.flatten()
+            last = torch.arange(TAIL - 1, tokens.numel(), TAIL, device=tokens.device)
+        else:
+            is_read = (TAIL - np.arange(TAIL))[None, :] <= query_lens[:, None]
+            read = on_device(np.flatnonzero(is_read), torch.int64, tokens.device)
+            flat_tokens, flat_positions = tokens.flatten()[read], positions.flatten()[read]
+            last = on_device(np.cumsum(query_lens) - 1, torch.int64, tokens.device)
+        rows = self._rounds.rows(
+            flat_tokens, flat_positions, self._table_rows, self._lengths, query_lens, self._bounds
+        )
+        return self._rounds.drafter.read(rows)[last]
+
+    def read_draft(self, place: int, drafts: Tensor) -> Tensor:
+        """Reads every view's proposal at `place`; hidden states behind it [rows, h]."""
+        new = place + 1
+        rows = self._rounds.rows(
+            drafts[self._of],
+            self._lengths + place,
+            self._table_rows,
+            self._lengths + new,
+            np.ones(len(self._bounds), dtype=np.int64),
+            self._bounds + new,
+        )
+        return self._rounds.drafter.read(rows)
+
+    def keep(self, place: int, logits: Tensor) -> Tensor:
+        """Stores the logits [rows, vocab] at `place`; the proposals [R] there."""
+        slots, num_requests = self._slots, self._num_requests
+        full = logits[:num_requests]
+        slots.full_logits[self._slot, place] = full
+        slots.base_logits[self._base_slots, place] = logits[num_requests:]
+        if self._shared is not None:
+            slots.base_logits[self._slot[self._shared], place] = full[self._shared]
+        drafts = full[:, : self._rounds.shape.vocab_size].argmax(dim=-1)
+        slots.drafts[self._slot, place] = drafts
+        return drafts

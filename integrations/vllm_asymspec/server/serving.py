@@ -1,0 +1,144 @@
+"""vLLM's serving objects for one request on two views: both are rendered, the compressed one is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from asymspec_agents.errors import ConfigurationError, ContextOverflowError, UnsupportedRequestError
+
+from ..admission import check_request
+from ..budget import Limits
+from ..views import reading_of
+from ..wire_args import AsymSpecArgs, pack_ids
+from .asked import Asked
+from .bodies import ChatViews, CompletionViews
+from .compat import ErrorResponse, OpenAIServingChat, OpenAIServingCompletion
+from .tap import EngineTap
+
+__all__ = ["ChatOnViews", "CompletionOnViews", "Settled", "on_views"]
+
+_S = TypeVar("_S")
+
+
+@dataclass(slots=True)
+class Settled:
+    """How a request is answered, once its views are rendered.
+
+    `default_tokens`: the longest answer where the request names none; None is as long as there is room.
+    """
+
+    asked: Asked
+    limits: Limits
+    default_tokens: int | None = None
+    num_full_tokens: int = 0
+    has_identical_views: bool = False
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether identical views make decoding lossless though the request asks for another gate."""
+        options = self.asked.options
+        keeps_gate = options.identical_views == "gate" or options.rule().gate == "strict"
+        return self.has_identical_views and not keeps_gate
+
+    def settle(self, views: ChatViews | CompletionViews, full: Any, compressed: Any) -> None:
+        """Checks both rendered views, and gives the request what the engine needs.
+
+        Raises ContextOverflowError, ConfigurationError or UnsupportedRequestError.
+        """
+        full_ids, short_ids = _token_ids(full, "full"), _token_ids(compressed, "compressed")
+        self.num_full_tokens = len(full_ids)
+        self.has_identical_views = list(full_ids) == list(short_ids)
+        wanted = self.asked.request.max_tokens or self.default_tokens
+        if not self.asked.is_plain:
+            salt = self.asked.request.cache_salt or None
+            argument = AsymSpecArgs(pack_ids(full_ids), self.asked.options, salt)
+            try:
+                views.settle(argument.pack(), self._max_tokens(argument, short_ids, wanted))
+                return
+            except ContextOverflowError as error:
+                if not self.asked.allows_plain:
+                    raise
+                self.asked = self.asked.as_plain(f"{error.view}_view_overflow")
+        views.settle(None, self._plain_max_tokens(len(short_ids), wanted))
+
+    def _max_tokens(self, argument: AsymSpecArgs, short_ids: Sequence[int], wanted: int | None) -> int:
+        packed = pack_ids(short_ids)
+        check_request(self.limits, argument, packed, wanted or 1)
+        return wanted or self.limits.max_answer_tokens(
+            num_full=argument.num_full_tokens,
+            num_compressed=len(short_ids),
+            has_base=reading_of(argument, packed).has_base,
+        )
+
+    def _plain_max_tokens(self, num_compressed: int, wanted: int | None) -> int:
+        limit = self.limits.max_model_len
+        if num_compressed + (wanted or 1) > limit:
+            raise ContextOverflowError("compressed", num_compressed + (wanted or 1), limit)
+        return wanted or limit - num_compressed
+
+
+class ChatOnViews(OpenAIServingChat):  # type: ignore[misc]
+    """vLLM's chat serving for one AsymSpec request."""
+
+    settled: Settled
+
+    async def render_chat_request(self, request: ChatViews) -> Any:
+        """The compressed view, rendered. The full one is rendered from the request itself: that also gives it
+        the grammar and the parser's wishes, by the full tools."""
+        error = await self._check_model(request)
+        if error is not None:
+            return error
+        self._preflight(1)
+        full = await self.online_renderer.render_chat(request)
+        if isinstance(full, ErrorResponse):
+            return full
+        compressed = await self.online_renderer.render_chat(request.compressed)
+        if isinstance(compressed, ErrorResponse):
+            return compressed
+        self.settled.settle(request, full[1][0], compressed[1][0])
+        return compressed
+
+
+class CompletionOnViews(OpenAIServingCompletion):  # type: ignore[misc]
+    """vLLM's completion serving for one AsymSpec request."""
+
+    settled: Settled
+
+    async def render_completion_request(self, request: CompletionViews) -> Any:
+        """The compressed prompt, tokenized."""
+        error = await self._check_model(request)
+        if error is not None:
+            return error
+        self._preflight(1)
+        full = await self.online_renderer.render_completion(request)
+        if isinstance(full, ErrorResponse):
+            return full
+        compressed = await self.online_renderer.render_completion(request.compressed)
+        if isinstance(compressed, ErrorResponse):
+            return compressed
+        self.settled.settle(request, full[0], compressed[0])
+        return compressed
+
+
+def on_views(kind: type[_S], stock: Any, settled: Settled, engine: EngineTap) -> _S:
+    """A serving object like vLLM's own, all its settings included, for one request."""
+    serving: Any = kind.__new__(kind)
+    serving.__dict__.update(vars(stock))
+    serving.settled = settled
+    serving.engine_client = engine
+    return serving  # type: ignore[no-any-return]
+
+
+def _token_ids(prompt: Any, view: str) -> Sequence[int]:
+    """The ids of a rendered prompt. Raises for one with images or embeddings, and for an empty one."""
+    if prompt.get("type", "token") != "token" or prompt.get("multi_modal_data"):
+        raise UnsupportedRequestError(
+            f"the {view} view holds images or other media, which AsymSpec doesn't read on vLLM yet; "
+            "send their text, or leave out the asymspec object"
+        )
+    ids: Sequence[int] = prompt.get("prompt_token_ids") or ()
+    if not ids:
+        raise ConfigurationError(f"the {view} view has no tokens; it needs at least one")
+    return ids

@@ -1,0 +1,45 @@
+"""What the plugin asks the engine once, before the first request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import vllm
+
+from asymspec_agents.errors import ConfigurationError
+
+from ..budget import DrafterShape, Limits, PoolShape
+from .asked import Abilities
+from .metrics import metrics
+from .state import PluginState, server_info
+
+__all__ = ["LIMITS_METHOD", "limits_from", "read_state"]
+
+LIMITS_METHOD = "asymspec_limits"  # of our worker
+
+
+async def read_state(engine: Any, served_names: Any) -> PluginState:
+    """The plugin's state over a running engine. Raises ConfigurationError where that is not AsymSpec's."""
+    config = engine.vllm_config
+    speculative = config.speculative_config
+    worker = str(config.parallel_config.worker_cls)
+    if speculative is None or not worker.startswith("vllm_asymspec."):
+        raise ConfigurationError(
+            f"the endpoint plugin `asymspec` is on, but worker_cls={worker}: start the server with "
+            "`asymspec vllm serve`, give the flags it would give, or take asymspec out of VLLM_PLUGINS"
+        )
+    limits = limits_from((await engine.collective_rpc(LIMITS_METHOD))[0])
+    return PluginState(
+        engine=engine,
+        info=server_info(served_names, speculative.draft_model_config.model, limits, vllm.__version__),
+        limits=limits,
+        abilities=Abilities(speculative.num_speculative_tokens, bool(config.use_v2_model_runner)),
+        metrics=metrics(),
+    )
+
+
+def limits_from(values: dict[str, Any]) -> Limits:
+    """Limits from their values, as the worker sends them."""
+    return Limits(
+        **{**values, "pool": PoolShape(**values["pool"]), "drafter": DrafterShape(**values["drafter"])}
+    )

@@ -1,0 +1,1 @@
+"""Tools that prepare models for vLLM."""

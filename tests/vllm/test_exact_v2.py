@@ -1,0 +1,29 @@
+"""The plugin on vLLM's second model runner, in processes of their own: it needs Triton's interpreter here."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+
+from .engines import needs_vllm
+from .interpreter import run_tests
+
+needs_vllm()
+if find_spec("triton") is None:
+    pytest.skip("Triton is not installed; vLLM's second model runner needs it", allow_module_level=True)
+
+A_FEW = "plain_requests or preempted or parts or log_prob"
+
+
+def test_scheduled_ahead_of_results() -> None:
+    run_tests("cases_v2.py", "-k", "async")
+
+
+def test_scheduled_in_turn() -> None:
+    run_tests("cases_v2.py", "-k", f"in-turn and ({A_FEW})")
+
+
+@pytest.mark.full
+def test_all_scheduled_in_turn() -> None:
+    run_tests("cases_v2.py", "-k", "in-turn")
