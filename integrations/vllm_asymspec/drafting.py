@@ -92,7 +92,7 @@ class Drafting:
             self.rounds.apply(plan)
 
     def send_counts(self, stream: Any = None) -> None:
-        """Starts the copy of what the step's verification counted, on vLLM's stream for copies if it has one."""
+        """Starts the copy of what a verification counted, on the stream where vLLM copies, if it has one."""
         counts = self.rounds.take_counts()
         if counts is not None:
             self._counts = CountsOnTheWay(counts, stream)

@@ -14,7 +14,6 @@ from asymspec_agents.compress.cuts import is_grapheme_boundary
 from asymspec_agents.compress.json_tree import parse, write
 from asymspec_agents.compress.marker import left_out, short_reference
 from asymspec_agents.compress.segments import segment
-from asymspec_agents.store import short_reference
 from asymspec_agents.tokens import EstimateCounter, TokenCounter, clean_text
 
 PIECES = [

@@ -1,100 +1,28 @@
-"""The plugin on vLLM's first model runner where it takes long: two ranks, compiled models, the real pair."""
+"""The plugin on vLLM's first model runner where it takes long."""
 
 from __future__ import annotations
 
-import gc
-import random
-from pathlib import Path
-
 import pytest
 
-from tests.presets import preset_folder
-
-from .engines import Ask, K, TinyEngine, check, needs_vllm, views
+from .engines import TinyEngine, needs_vllm
 
 needs_vllm()
+pytest.register_assert_rewrite("tests.vllm.exactness_full")
 
-from asymspec_agents.engine.load import load_pair  # noqa: E402
-
-from .models import save_pair  # noqa: E402
-from .oracle import Oracle, Seen, tiny_oracle  # noqa: E402
+from .exactness import Engines  # noqa: E402
+from .exactness_full import LongExactness  # noqa: E402
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore")]  # vLLM's own warnings
 
 
-def in_process(patch: pytest.MonkeyPatch, threads: str) -> None:
-    patch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-    patch.setenv("VLLM_USE_V2_MODEL_RUNNER", "0")
-    patch.setenv("VLLM_CPU_OMP_THREADS_BIND", threads)
+@pytest.fixture
+def engines(monkeypatch: pytest.MonkeyPatch) -> Engines:
+    """vLLM with its engine in this process, on its first runner."""
+    monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", "0")
+    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+    return TinyEngine
 
 
-@pytest.mark.parametrize(
-    ("threads", "arguments"),
-    [
-        (
-            "0|1",
-            {
-                "tensor_parallel_size": 2,
-                "distributed_executor_backend": "mp",
-                "speculative_config": {"draft_tensor_parallel_size": 2},
-            },
-        ),
-        ("nobind", {"enforce_eager": False}),
-    ],
-    ids=["two-ranks", "compiled"],
-)
-def test_small_pair(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: str, arguments: dict[str, object]
-) -> None:
-    in_process(monkeypatch, threads)
-    rng = random.Random(1)
-    asks = []
-    for i in range(12):
-        full, compressed = views(rng, rng.randint(1, 400), rng.randint(1, 80))
-        mode = ("asymspec", "scaled", "product", "cda_only")[i % 4]
-        asks.append(Ask(compressed, full, {"num_draft_tokens": 1 + i % K, "mode": mode}, max_tokens=40))
-    pool_bytes = (32 if threads == "nobind" else 16) << 20
-    engine = TinyEngine(save_pair(tmp_path), {"pool_bytes": pool_bytes, "prefill_tokens": 48}, **arguments)
-    try:
-        seen = Seen()
-        for ask, answer in zip(asks, engine.answer(asks), strict=True):
-            check(ask, answer, tiny_oracle("qwen2"), seen)
-        seen.check_excuses()
-    finally:
-        engine.close()
-
-
-QUESTION = "<|im_end|>\n<|im_start|>user\nWhich code has the red box?<|im_end|>\n<|im_start|>assistant\n"
-NOTES = "".join(f"Box {i} has the code {i * 7919 % 1000:03d}-kx. " for i in range(30))
-FULL = f"<|im_start|>system\nYou answer from the notes.\n{NOTES}The red box has the code 447-zu.{QUESTION}"
-COMPRESSED = f"<|im_start|>system\nYou answer from the notes.\n{NOTES[:60]}...{QUESTION}"
-
-
-def test_real_pair(monkeypatch: pytest.MonkeyPatch) -> None:
-    """64 tokens by the default rule and by another, in one batch."""
-    in_process(monkeypatch, "nobind")
-    folders = preset_folder("qwen2.5-coder-1.5b"), preset_folder("qwen2.5-coder-0.5b")
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(folders[0])
-    full, compressed = (tokenizer(text)["input_ids"] for text in (FULL, COMPRESSED))
-    asks = [
-        Ask(compressed, full, {"num_draft_tokens": 2}, max_tokens=64),
-        Ask(compressed, full, {"num_draft_tokens": 4, "mode": "scaled"}, max_tokens=64),
-    ]
-    engine = TinyEngine(
-        folders, {"pool_bytes": 256 << 20}, kv_cache_memory_bytes=256 << 20, max_model_len=1024
-    )
-    try:
-        answers = engine.answer(asks)
-    finally:
-        engine.close()
-    del engine
-    gc.collect()
-    models = load_pair(*folders, dtype="float32", device="cpu").engine.models
-    oracle = Oracle(models["verifier"].module, models["drafter"].module, len(tokenizer))
-    seen = Seen()
-    for ask, answer in zip(asks, answers, strict=True):
-        check(ask, answer, oracle, seen)
-    seen.check_excuses()
-    assert seen.num_accepted < seen.num_tokens
+class TestFirstRunner(LongExactness):
+    """All of them."""

@@ -27,3 +27,9 @@ def test_scheduled_in_turn() -> None:
 @pytest.mark.full
 def test_all_scheduled_in_turn() -> None:
     run_tests("cases_v2.py", "-k", "in-turn")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("case", ["two-ranks", "compiled", "real_pair"])
+def test_what_takes_long(case: str) -> None:
+    run_tests("cases_v2_full.py", "-k", case)
