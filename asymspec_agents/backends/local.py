@@ -93,12 +93,15 @@ class LocalBackend(Backend):
     def capabilities(self) -> Capabilities:
         from ..engine.arms import LARGE_SHORT, SMALL_FULL
 
+        num_places = (
+            AsymSpecOptions().num_draft_tokens + 1
+        )  # a view of just the limit must have room for a block
         return Capabilities(
             verifier=self.engine.models["verifier"].name,
             drafter=self.engine.models["drafter"].name,
             modes=tuple(MODES),
-            max_verifier_tokens=self.engine.limit(LARGE_SHORT),
-            max_drafter_tokens=self.engine.limit(SMALL_FULL),
+            max_verifier_tokens=self.engine.limit(LARGE_SHORT, num_places),
+            max_drafter_tokens=self.engine.limit(SMALL_FULL, num_places),
         )
 
     def count_prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> int:

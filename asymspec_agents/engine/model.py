@@ -52,7 +52,10 @@ class CausalModel:
         self.num_parameters = sum(p.numel() for p in module.parameters())
         self.device = next(module.parameters()).device
         self.eos_token_ids = _eos_token_ids(module)
-        self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(module.forward).parameters
+        parameters = inspect.signature(module.forward).parameters
+        self._takes_logits_to_keep = "logits_to_keep" in parameters
+        # transformers 5.24 renamed it; models of others keep the older name.
+        self._cache_name = "cache" if "cache" in parameters else "past_key_values"
         if getattr(module.config, "is_encoder_decoder", False):
             raise IncompatibleModelsError(f"{name} is an encoder-decoder; a decoder-only model is needed")
         others = set(getattr(config, "layer_types", None) or ()) - REWINDABLE_LAYERS
@@ -68,10 +71,12 @@ class CausalModel:
 
         Whatever it raises, the cache is then what it was before.
         """
-        extra: dict[str, Any] = {"logits_to_keep": num_logits} if self._takes_logits_to_keep else {}
+        extra: dict[str, Any] = {self._cache_name: cache}
+        if self._takes_logits_to_keep:
+            extra["logits_to_keep"] = num_logits
         before = cache.length
         try:
-            output = self.module(input_ids=ids, past_key_values=cache, use_cache=True, **extra)
+            output = self.module(input_ids=ids, use_cache=True, **extra)
         except BaseException:
             cache.rewind(before)
             raise
@@ -92,9 +97,9 @@ class CausalModel:
             output = self.module(
                 input_ids=torch.cat(list(ids), dim=1),
                 position_ids=torch.tensor([list(positions(caches, num_new))], device=self.device),
-                past_key_values=PackedCache(caches, num_new),
                 use_cache=True,
                 logits_to_keep=ends,
+                **{self._cache_name: PackedCache(caches, num_new)},
             )
         except BaseException:
             for cache, length in zip(caches, before, strict=True):

@@ -23,6 +23,7 @@ LABELS = frozenset(
 # Fields that some clients always send, and the values with which they change nothing.
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "add_generation_prompt": (True,),
+    "bad_words": ([],),
     "best_of": (1,),
     "continue_final_message": (False,),
     "echo": (False,),
@@ -31,6 +32,8 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "functions": ([],),
     "ignore_eos": (False,),
     "include_reasoning": (True,),
+    "include_stop_str_in_output": (False,),
+    "length_penalty": (1,),
     "logit_bias": ({},),
     "logprobs": (False,),
     "min_p": (0,),
@@ -38,12 +41,17 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "modalities": (["text"],),
     "n": (1,),
     "presence_penalty": (0,),
+    "priority": (0,),
     "repetition_penalty": (1,),
+    "return_token_ids": (False,),
     "skip_special_tokens": (True,),
     "spaces_between_special_tokens": (True,),
+    "stop_token_ids": ([],),
     "suffix": ("",),
     "top_k": (-1, 0),
     "top_logprobs": (0,),
+    "use_beam_search": (False,),
+    "verbosity": ("medium",),
 }
 
 

@@ -11,20 +11,21 @@ from ..errors import MessageError
 __all__ = ["MAX_DEPTH", "json_object"]
 
 MAX_DEPTH = 64  # levels of lists and objects; the deepest tool schemas in use have about twenty
+MAX_DIGITS = 4_000  # of one integer; Python refuses above 4,300, as their conversion takes quadratic time
 
 
 def json_object(body: bytes) -> dict[str, Any]:
     """The object that `body` is. Raises MessageError saying what is wrong and where.
 
-    Refused beside broken JSON: bytes that are no UTF-8, NaN and infinite numbers (1e999 is one), nesting
-    deeper than MAX_DEPTH, and anything but an object.
+    Refused beside broken JSON: bytes that are no UTF-8, NaN and infinite numbers (1e999 is one), integers
+    of more than MAX_DIGITS, nesting deeper than MAX_DEPTH, and anything but an object.
     """
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise MessageError(f"the body is not UTF-8: byte {error.start} is {error.reason}") from error
     try:
-        value = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+        value = json.loads(text, parse_constant=_no_constant, parse_float=_finite, parse_int=_integer)
     except RecursionError as error:
         raise MessageError(f"the body is nested deeper than {MAX_DEPTH} levels") from error
     except ValueError as error:
@@ -44,6 +45,12 @@ def _finite(digits: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{digits[:40]} is beyond what a number can hold")
     return number
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a number has {len(digits):,} digits; the limit is {MAX_DIGITS:,}")
+    return int(digits)
 
 
 def _kind(value: object) -> str:

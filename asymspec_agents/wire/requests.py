@@ -22,7 +22,9 @@ __all__ = ["ChatBody", "CompletionBody", "Incoming", "parse_chat", "parse_comple
 
 _Body = TypeVar("_Body", bound="RequestBody")
 TokenCount = Annotated[int, Field(ge=1, lt=2**31, strict=True)]
+COMPLETION_TOKENS = 16  # of a text completion that names no number, as with OpenAI: most texts have no end
 CONTENT_FIELDS = {"messages", "prompt", "edits", "tools", "chat_template_kwargs"}
+EDIT_PLACES = {("message",), ("part",)}  # numbers that say where an edit is
 
 
 class StreamOptions(BaseModel):
@@ -68,6 +70,7 @@ class CompletionBody(RequestBody):
     """The body of `POST /v1/completions`; `prompt` is the full view, a text or token ids."""
 
     prompt: Text | tuple[StrictInt, ...] | tuple[Text, ...] | tuple[tuple[StrictInt, ...], ...]
+    max_tokens: TokenCount | None = COMPLETION_TOKENS  # null, unlike nothing, sets no limit
     asymspec: AsymSpecCompletion | None = None
 
 
@@ -146,6 +149,7 @@ def request_body(request: AnyRequest, model: str | None) -> dict[str, Any]:
         }
     else:
         body["prompt"] = request.prompt if isinstance(request.prompt, str) else list(request.prompt)
+        body["max_tokens"] = None  # where left out, a server takes a small number of its own
         optional = {}
     optional = {
         **optional,
@@ -172,13 +176,14 @@ def _validated(kind: type[_Body], body: Mapping[str, Any]) -> _Body:
         place = index_path(problem["loc"]).removeprefix(".") or "the body"
         is_about_messages = place.startswith(("messages", "asymspec.messages", "asymspec.edits"))
         raised = MessageError if is_about_messages else ConfigurationError
-        shown = "" if _holds_content(problem["loc"]) else _shown(problem["input"])
+        shown = "" if _is_content(problem["loc"], problem["input"]) else _shown(problem["input"])
         raise raised(f"{place}{shown}: {problem['msg']}") from error
 
 
-def _holds_content(location: tuple[int | str, ...]) -> bool:
+def _is_content(location: tuple[int | str, ...], value: object) -> bool:
     """Texts of messages and prompts are somebody's content: they stay out of errors."""
-    return not CONTENT_FIELDS.isdisjoint(location)
+    is_place = location[-1:] in EDIT_PLACES and isinstance(value, int | float)
+    return not is_place and not CONTENT_FIELDS.isdisjoint(location)
 
 
 def _shown(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from asymspec_agents.errors import ConfigurationError, UnsupportedRequestError
@@ -10,7 +11,22 @@ from .budget import Limits
 from .views import reading_of
 from .wire_args import AsymSpecArgs, unpack_ids
 
-__all__ = ["check_engine_request", "check_request"]
+__all__ = ["PROCESSED", "check_engine_request", "check_request"]
+
+# Fields of SamplingParams, each with the value that asks for nothing. The rule has to see logits that went
+# through them, or log-probabilities have to be the rule's; with the first model runner neither is so.
+PROCESSED: Mapping[str, Any] = {
+    "allowed_token_ids": None,
+    "bad_words": [],
+    "frequency_penalty": 0,
+    "logit_bias": {},
+    "logprob_token_ids": None,
+    "logprobs": None,
+    "min_tokens": 0,
+    "presence_penalty": 0,
+    "repetition_penalty": 1,
+    "thinking_token_budget": None,
+}
 
 
 def check_request(limits: Limits, args: AsymSpecArgs, compressed_ids: bytes, num_answer: int) -> None:
@@ -40,8 +56,12 @@ def check_request(limits: Limits, args: AsymSpecArgs, compressed_ids: bytes, num
     )
 
 
-def check_engine_request(request: Any) -> None:
-    """Raises UnsupportedRequestError for what vLLM's request asks for and AsymSpec can't do."""
+def check_engine_request(request: Any, *, has_processed_logits: bool) -> None:
+    """Raises UnsupportedRequestError for what vLLM's request asks for and AsymSpec can't do.
+
+    `has_processed_logits`: whether the rule sees the verifier's logits as a request's fields change them, as
+    with the second model runner.
+    """
     params = request.sampling_params
     if request.prompt_token_ids is None or request.prompt_embeds is not None:
         raise UnsupportedRequestError("prompt_embeds: AsymSpec needs the compressed view as token ids")
@@ -53,3 +73,10 @@ def check_engine_request(request: Any) -> None:
         raise UnsupportedRequestError("lora_request: the drafter knows no LoRA adapters")
     if params.temperature > 0:
         raise UnsupportedRequestError(f"temperature={params.temperature}: AsymSpec decoding is greedy; set 0")
+    for name, neutral in PROCESSED.items():
+        value = getattr(params, name, neutral)
+        if not has_processed_logits and value is not None and value != neutral:
+            raise UnsupportedRequestError(
+                f"{name}={value!r:.80}: with vLLM's model runner V1, AsymSpec doesn't know it; "
+                "leave it out, or run model runner V2 (it needs Triton)"
+            )

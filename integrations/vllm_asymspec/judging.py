@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,8 @@ from .plan import COUNTS, StepCounts
 from .slots import SlotRequest, Slots, on_device
 
 __all__ = ["PendingCounts", "Verdict", "judge"]
+
+NUM_CACHED_VALUES = 2**20  # on a CPU the rule runs twice as fast over what stays in the processor's cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ def judge(
     num_tokens = torch.zeros(len(req_ids), dtype=torch.int64, device=device)
     counts = torch.zeros((len(req_ids), len(COUNTS)), dtype=torch.float32, device=device)
     rows = slots.rows(req_ids)
-    for group, members in groups.items():
+    for group, members in _batches(groups, slots.shape.num_places * verifier.shape[-1], device):
         num_places = max(places[i] for i in members)
         index = on_device(members, torch.int64, device)
         num_drafts = on_device([places[i] for i in members], torch.int64, device)
@@ -103,6 +105,16 @@ def _group(request: SlotRequest, num_read: int) -> tuple[_Group, int]:
     if request.bonus == "rule":
         return _Group(request.kind, has_bonus=False), num_drafts + 1
     return _Group(request.kind, has_bonus=request.bonus == "verifier"), num_drafts
+
+
+def _batches(
+    groups: Mapping[_Group, list[int]], num_values: int, device: torch.device
+) -> Iterator[tuple[_Group, list[int]]]:
+    """What is judged together: a group, on a CPU a few of its rows; `num_values`: logits of a request."""
+    for group, members in groups.items():
+        size = max(1, NUM_CACHED_VALUES // num_values) if device.type == "cpu" else len(members)
+        for start in range(0, len(members), size):
+            yield group, members[start : start + size]
 
 
 def _judge_group(

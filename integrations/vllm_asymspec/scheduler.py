@@ -74,7 +74,8 @@ class SchedulingWithViews(_Base):  # type: ignore[misc]
         args = AsymSpecArgs.of(None if params is None else params.extra_args)
         if args is None:
             return
-        check_engine_request(request)
+        has_processed_logits = bool(self.vllm_config.use_v2_model_runner)
+        check_engine_request(request, has_processed_logits=has_processed_logits)
         compressed_ids = pack_ids(request.prompt_token_ids)
         most = self.max_model_len - request.num_prompt_tokens  # where vLLM ends any answer
         num_answer = max(min(request.max_tokens, most), 1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from asymspec_agents.backends import ChatRequest
+from asymspec_agents.backends import ChatRequest, CompletionRequest
 from asymspec_agents.backends.local import LocalBackend
 from asymspec_agents.engine.engine import EngineOptions
 from asymspec_agents.errors import (
@@ -134,6 +134,28 @@ def test_a_view_too_long_is_named(backend: LocalBackend) -> None:
         backend.generate(ask())
     assert caught.value.view == "compressed"
     assert backend.capabilities.max_verifier_tokens == 50
+
+
+@pytest.mark.parametrize("view", ["full", "compressed"])
+@pytest.mark.parametrize(
+    "options", [EngineOptions(), EngineOptions(max_verifier_tokens=80, max_drafter_tokens=90)]
+)
+def test_a_view_of_just_the_advertised_limit_is_read(view: str, options: EngineOptions) -> None:
+    """A router keeps its views within the limits that a backend names."""
+    backend = random_backend(options)
+    named = backend.capabilities
+    limit = named.max_drafter_tokens if view == "full" else named.max_verifier_tokens
+    assert limit is not None
+    for num_tokens in (limit, limit + 1):
+        views = {"full": [1, 2, 3], "compressed": [1, 2], view: [5] * num_tokens}
+        request = CompletionRequest(
+            prompt=views["full"], asymspec={"prompt": views["compressed"]}, max_tokens=1
+        )
+        if num_tokens == limit:
+            assert backend.generate(request).usage.completion_tokens == 1
+        else:
+            with pytest.raises(ContextOverflowError, match=f"{view} view .* 1 over the limit of {limit:,};"):
+                backend.generate(request)
 
 
 def test_an_answer_without_room_is_refused(backend: LocalBackend) -> None:

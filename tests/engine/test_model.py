@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 import transformers
 
+from asymspec_agents.engine.cache import KVCache
 from asymspec_agents.engine.model import CausalModel, load_model
 from asymspec_agents.errors import IncompatibleModelsError, WeightsError
 
@@ -42,6 +44,40 @@ def test_lengths_that_change_the_angles_are_out_of_reach(kind: str) -> None:
         rope["original_max_position_embeddings"] = 512
     module = tiny("Llama", rope_parameters=rope)
     assert CausalModel(module, "rope").max_positions == (512 if kind == "dynamic" else 4096)
+
+
+@pytest.mark.parametrize("name", ["cache", "past_key_values"])
+def test_a_cache_goes_by_the_name_the_model_has_for_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was renamed within the transformers versions that are supported."""
+    module = tiny("Llama")
+    original = module.forward
+    taken = "cache" if "cache" in inspect.signature(original).parameters else "past_key_values"
+
+    def by_cache(
+        input_ids: Any, position_ids: Any = None, cache: Any = None, logits_to_keep: Any = 0, **more: Any
+    ) -> Any:
+        assert "past_key_values" not in more
+        return original(
+            input_ids, position_ids=position_ids, logits_to_keep=logits_to_keep, **{taken: cache}, **more
+        )
+
+    def by_past(
+        input_ids: Any,
+        position_ids: Any = None,
+        past_key_values: Any = None,
+        logits_to_keep: Any = 0,
+        **more: Any,
+    ) -> Any:
+        assert "cache" not in more
+        return by_cache(input_ids, position_ids, past_key_values, logits_to_keep, **more)
+
+    ids = torch.tensor([[1, 2, 3]])
+    wanted = CausalModel(module, "as it is").forward(ids, KVCache(), 1)
+    monkeypatch.setattr(module, "forward", by_cache if name == "cache" else by_past)
+    model, cache = CausalModel(module, "renamed"), KVCache()
+    torch.testing.assert_close(model.forward(ids, cache, 1), wanted)
+    assert cache.length == 3
+    assert model.can_pack
 
 
 MAMBA = {"vocab_size": VOCAB, "hidden_size": 32, "state_size": 4, "num_hidden_layers": 2}

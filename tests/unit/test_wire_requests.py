@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from asymspec_agents.backends import ChatRequest, CompletionRequest
 from asymspec_agents.errors import ConfigurationError, MessageError
 from asymspec_agents.wire.fields import LABELS, NEUTRAL
-from asymspec_agents.wire.json_body import MAX_DEPTH, json_object
+from asymspec_agents.wire.json_body import MAX_DEPTH, MAX_DIGITS, json_object
 from asymspec_agents.wire.requests import parse_chat, parse_completion, request_body
 
 TEXT = st.text(st.characters() | st.just("\ud800"), max_size=8)
@@ -186,6 +186,24 @@ def test_both_names_of_the_longest_answer_are_one() -> None:
         parse_chat(body(max_completion_tokens=5, max_tokens=6))
 
 
+@pytest.mark.parametrize("limit", [None, 1, 16, 5_000])
+def test_a_completions_length_travels_and_only_a_missing_one_has_a_default(limit: int | None) -> None:
+    request = CompletionRequest(prompt="a", max_tokens=limit)
+    sent = travelled(request_body(request, None))
+    assert parse_completion(sent).request.max_tokens == limit
+    assert parse_completion({"prompt": "a"}).request.max_tokens == 16  # as with OpenAI
+    assert parse_completion({"prompt": "a", "max_tokens": None}).request.max_tokens is None
+    assert parse_chat(body()).request.max_tokens is None
+
+
+@pytest.mark.parametrize(("place", "value"), [("message", -1), ("part", -3), ("message", 1.5)])
+def test_an_impossible_place_of_an_edit_is_told_with_its_value(place: str, value: float) -> None:
+    edit = {"message": 0, "text": "a secret", place: value}
+    with pytest.raises(MessageError, match=rf"^asymspec\.edits\[0\]\.{place}={value}: ") as caught:
+        parse_chat(body(asymspec={"edits": [edit]}))
+    assert "secret" not in str(caught.value)
+
+
 def test_an_idle_tool_choice_without_tools_is_none() -> None:
     for choice in ("auto", "none"):
         assert parse_chat(body(tool_choice=choice, tools=[])).request.tool_choice is None
@@ -224,6 +242,17 @@ def test_depth_is_bounded_exactly() -> None:
         with pytest.raises(MessageError, match="nested deeper"):
             json_object(nested(depth))
     json_object(b'{"a": "' + b"[" * 100 + b'"}')  # brackets in texts are no nesting
+
+
+@pytest.mark.parametrize("sign", [b"", b"-"])
+def test_long_integers_are_bounded_with_a_word_of_ours(sign: bytes) -> None:
+    longest = sign + b"9" * (MAX_DIGITS - len(sign))
+    assert json_object(b'{"a": [%s]}' % longest) == {"a": [int(longest)]}
+    for more in (1, 1_000, 100_000):
+        with pytest.raises(
+            MessageError, match=f"has {MAX_DIGITS + more:,} digits; the limit is {MAX_DIGITS:,}$"
+        ):
+            json_object(b'{"a": [%s]}' % (longest + b"9" * more))
 
 
 @given(st.dictionaries(TEXT, JSON, max_size=4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import random
@@ -15,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 pytest.register_assert_rewrite("tests.vllm.exactness")
 
+from vllm.sampling_params import StructuredOutputsParams  # noqa: E402
 
 from tests.engine.naive import Vector  # noqa: E402
 from tests.engine.tiny_folder import byte_tokenizer  # noqa: E402
@@ -185,6 +187,41 @@ def test_verification_in_parts(roomy: TinyEngine, oracle: Oracle, monkeypatch: p
         assert before.report is not None
         assert answer.report["accepted"] == before.report["accepted"]
     seen.check_excuses()
+
+
+def test_drafts_that_the_grammar_did_not_see_are_not_judged(
+    roomy: TinyEngine, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """vLLM may send masks for the first place only, and masks that allow everything behind it."""
+    original = roomy.scheduler.get_grammar_bitmask
+
+    def for_the_first_place(scheduled: Any) -> Any:
+        told = original(scheduled)
+        if told is None:
+            return None
+        masks, row = told.grammar_bitmask.copy(), 0
+        for req_id in told.structured_output_request_ids:
+            behind = row + 1 + len(scheduled.scheduled_spec_decode_tokens.get(req_id, ()))
+            masks[row + 1 : behind] = -1
+            row = behind
+        num_acceptable = [0] * len(told.structured_output_request_ids)
+        return dataclasses.replace(told, grammar_bitmask=masks, num_acceptable_drafts=num_acceptable)
+
+    monkeypatch.setattr(roomy.scheduler, "get_grammar_bitmask", for_the_first_place)
+    full, compressed = views(random.Random(8), 150, 40)
+    regex = StructuredOutputsParams(regex="[!-~]{24}")
+    printable = byte_tokenizer().convert_tokens_to_ids([chr(code) for code in range(ord("!"), ord("~") + 1)])
+    for bonus in ("rule", "verifier"):
+        options = {
+            "num_draft_tokens": K,
+            "gamma": 0.0,
+            "bonus": bonus,
+        }  # all that the mask allows would stand
+        ask = Ask(compressed, full, options, sampling={"structured_outputs": regex})
+        (answer,) = roomy.answer([ask])
+        seen = Seen()
+        check(ask, answer, oracle, seen, allowed=[printable] * 24)
+        seen.check_excuses()
 
 
 class Unread(TorchDispatchMode):

@@ -84,10 +84,24 @@ class Oracle:
         seen.num_tokens += len(tokens)
         seen.texts.append(tuple(tokens))
 
-    def greedy(self, prompt: Sequence[int], tokens: Sequence[int], vocab_size: int) -> list[int]:
-        """The verifier's own next token behind each prefix of the answer: plain decoding, where it agrees."""
+    def greedy(
+        self,
+        prompt: Sequence[int],
+        tokens: Sequence[int],
+        vocab_size: int,
+        allowed: Sequence[Sequence[int]] | None = None,
+    ) -> list[int]:
+        """The verifier's own next token behind each prefix of the answer: plain decoding, where it agrees.
+
+        A token within fp32's reach of the best counts as it; `allowed`: by a grammar, at each index.
+        """
         reader = self._reader(self._verifier, prompt, tokens)
-        return [int(reader(tokens[:index], vocab_size).argmax()) for index in range(len(tokens))]
+        best = []
+        for index, token in enumerate(tokens):
+            t = reader(tokens[:index], vocab_size)
+            t = t if allowed is None else masked(t, allowed[index])
+            best.append(token if t.max() - t[token] < EXCUSED_MARGIN else int(t.argmax()))
+        return best
 
     def _reader(self, rows: Rows, prompt: Sequence[int], tokens: Sequence[int]) -> Reader:
         rows.prime((*prompt, *tokens), len(prompt))

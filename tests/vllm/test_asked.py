@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from asymspec_agents.errors import UnsupportedRequestError
 from asymspec_agents.wire.requests import parse_chat
-from vllm_asymspec.server.asked import NEVER, PROCESSED, Abilities, asked
+from vllm_asymspec.server.asked import NEVER, UNPROCESSED, Abilities, asked
 
 V1 = Abilities(num_draft_tokens=3, has_processed_logits=False)
 V2 = Abilities(num_draft_tokens=3, has_processed_logits=True)
@@ -47,7 +47,7 @@ def test_what_two_views_cannot_have_is_refused_always(name: str, wish: str) -> N
         asked(request({"on_unsupported": wish}, **{name: VALUES[name]}), V2)
 
 
-@pytest.mark.parametrize("name", PROCESSED)
+@pytest.mark.parametrize("name", UNPROCESSED)
 def test_what_the_older_runner_lacks(name: str) -> None:
     value = VALUES.get(name, 2)
     assert not asked(request(**{name: value}), V2).is_plain

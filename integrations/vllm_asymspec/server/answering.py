@@ -27,7 +27,7 @@ from .serving import ChatOnViews, CompletionOnViews, Settled, on_views
 from .state import PluginState
 from .tap import EngineTap
 
-__all__ = ["Answering", "ChatAnswering", "CompletionAnswering"]
+__all__ = ["GONE", "Answering", "ChatAnswering", "CompletionAnswering"]
 
 GONE = 499  # what servers log for a client that left; nobody receives it
 LOAD_FORMAT_HEADER = "endpoint-load-metrics-format"

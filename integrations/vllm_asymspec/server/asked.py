@@ -10,6 +10,7 @@ from asymspec_agents.backends.request import AnyRequest
 from asymspec_agents.errors import UnsupportedRequestError
 from asymspec_agents.protocol import AsymSpecCompletion, AsymSpecOptions, AsymSpecRequest
 
+from ..admission import PROCESSED
 from ..wire_args import EXTRA_ARG
 
 __all__ = ["Abilities", "Asked", "asked"]
@@ -28,20 +29,8 @@ NEVER: Mapping[str, str] = {
     "ec_transfer_params": "AsymSpec does not run with KV connectors",
 }
 
-# What the logits must have gone through before the rule sees them; the older runner gives them raw.
-PROCESSED = (
-    "allowed_token_ids",
-    "bad_words",
-    "frequency_penalty",
-    "logit_bias",
-    "logprob_token_ids",
-    "logprobs",
-    "min_tokens",
-    "presence_penalty",
-    "repetition_penalty",
-    "thinking_token_budget",
-    "top_logprobs",
-)
+# What the older runner can't do, by its names in a request's body.
+UNPROCESSED = (*PROCESSED, "top_logprobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +113,7 @@ def _unsupported(
         )
         problems.append(("num_draft_tokens", UnsupportedRequestError(text)))
     if not abilities.has_processed_logits:
-        for name in PROCESSED:
+        for name in UNPROCESSED:
             value = request.extra.get(name)
             if value is not None and value is not False:
                 text = (

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
 
 from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.wire.handshake import PATH
 
-from .answering import Answering, ChatAnswering, CompletionAnswering
+from .answering import GONE, Answering, ChatAnswering, CompletionAnswering
 from .compat import validate_json_request
 from .start import read_state
 
@@ -53,7 +54,10 @@ class _Route(APIRoute):  # type: ignore[misc]  # vLLM brings FastAPI
         answering = self.answering()
 
         async def handle(request: Request) -> Response:
-            body = await request.body()
+            try:
+                body = await request.body()
+            except ClientDisconnect:
+                return Response(status_code=GONE)
             if OBJECT_NAME in body:
                 await validate_json_request(request)
                 response = await answering.respond(body, request)
