@@ -132,23 +132,20 @@ def main() -> None:
         "plan": asdict(PLANS[plan]),
         "engines": [],
     }
+    output = arguments.output or (OUTPUT if plan == "real" else None)
     with tempfile.TemporaryDirectory() as scratch:
         folders = model_folders(plan, Path(scratch))
-        result["provenance"]["models"] = dict(zip(("verifier", "drafter"), map(_name, folders), strict=True))
+        models = zip(("verifier", "drafter"), (folder.name for folder in folders), strict=True)
+        result["provenance"]["models"] = dict(models)
         for name in PLANS[plan].engines:
             result["engines"].append(measure_engine(name, plan, folders, has_weights=plan == "real"))
             print_tables(result["engines"][-1])
-    result["provenance"]["elapsed_s"] = time.perf_counter() - started
-
-    output = arguments.output or (OUTPUT if plan == "real" else None)
+            result["provenance"]["elapsed_s"] = time.perf_counter() - started
+            if output is not None:  # after each engine: a run takes long
+                output.parent.mkdir(parents=True, exist_ok=True)
+                output.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
     if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
         print(f"\nwritten to {output}")
-
-
-def _name(folder: Path) -> str:
-    return folder.name
 
 
 if __name__ == "__main__":

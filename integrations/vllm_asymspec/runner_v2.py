@@ -133,7 +133,7 @@ def _bounds(input_batch: Any) -> NDArray[np.int64]:
     """
     read: NDArray[np.int32] = input_batch.seq_lens_cpu_upper_bound.numpy()[: input_batch.num_reqs]
     prompts = np.where(input_batch.is_prefilling_np, input_batch.prefill_len_np, read)
-    return np.minimum(read, prompts).astype(np.int64)
+    return np.asarray(np.minimum(read, prompts), dtype=np.int64)
 
 
 def _allowed_drafts(grammar_output: Any) -> dict[str, int]:

@@ -16,7 +16,7 @@ from .exactness import ROOMY, Engines, Exactness  # noqa: E402
 from .models import save_pair  # noqa: E402
 from .oracle import Oracle, tiny_oracle  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # vLLM's own
+pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore")]  # vLLM's own warnings
 
 
 @pytest.fixture(scope="module")

@@ -13,23 +13,14 @@ needs_vllm()
 if find_spec("triton") is None:
     pytest.skip("Triton is not installed; vLLM's second model runner needs it", allow_module_level=True)
 
-A_FEW = "plain_requests or preempted or parts or log_prob"
+pytestmark = pytest.mark.full
 
 
-def test_scheduled_ahead_of_results() -> None:
-    run_tests("cases_v2.py", "-k", "async")
+@pytest.mark.parametrize("scheduling", ["async", "in-turn"])
+def test_every_token_is_the_rules(scheduling: str) -> None:
+    run_tests("cases_v2.py", "-k", scheduling)
 
 
-def test_scheduled_in_turn() -> None:
-    run_tests("cases_v2.py", "-k", f"in-turn and ({A_FEW})")
-
-
-@pytest.mark.full
-def test_all_scheduled_in_turn() -> None:
-    run_tests("cases_v2.py", "-k", "in-turn")
-
-
-@pytest.mark.full
 @pytest.mark.parametrize("case", ["two-ranks", "compiled", "real_pair"])
 def test_what_takes_long(case: str) -> None:
     run_tests("cases_v2_full.py", "-k", case)
