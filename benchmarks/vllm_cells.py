@@ -107,8 +107,8 @@ class Plan:
 ARRIVAL_OUTPUT_TOKENS = 256  # at most: the request that decodes ends once the other has its first token
 
 PLANS = {
-    # Shares other than 0.2 at 2k only, batches at 1k only: so it ends within 25 minutes on 2 quiet cores. Batches
-    # answer longer, so that their first request still decodes when the last one starts to.
+    # Shares other than 0.2 at 2k only, batches at 1k only: so it ends within 25 minutes on 2 quiet cores.
+    # Batches answer longer, so that their first request still decodes when the last one starts to.
     "real": Plan(
         cells=(
             Cell(1024, 0.2, 1, 40),

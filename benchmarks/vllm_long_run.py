@@ -41,6 +41,7 @@ MAX_GROWTH, GRACE_MIB = 1.05, 32
 IDLE_S, POLL_S = 300, 0.2
 ROOM_TOKENS = 16_384  # in the pool beside the longest document
 BYSTANDER_TOKENS = 3_500
+QUIET_PIECES = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +59,22 @@ class Size:
 
 @dataclass(slots=True)
 class Stream:
-    """When the pieces of a streamed answer came."""
+    """When the pieces of a streamed answer came, and how much the server had computed by then."""
 
     times_s: list[float] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
 
-    def longest_gap_s(self, start_s: float, end_s: float) -> float:
-        """The longest time without a piece between these moments."""
-        within = [start_s, *(at for at in self.times_s if start_s < at < end_s), end_s]
-        return max(later - earlier for earlier, later in itertools.pairwise(within))
+    def gaps(self, start_s: float, end_s: float) -> tuple[float, float]:
+        """The longest time between two pieces that came in that time, and the longest time of computing.
+
+        The second is what the first would be on a machine with nothing else to do.
+        """
+        within = [i for i, at in enumerate(self.times_s) if start_s <= at <= end_s]
+        pairs = list(itertools.pairwise(within))
+        return (
+            round(max(self.times_s[later] - self.times_s[earlier] for earlier, later in pairs), 3),
+            round(max(self.cpu_s[later] - self.cpu_s[earlier] for earlier, later in pairs), 3),
+        )
 
 
 def long_run(server: TinyServer, size: Size) -> dict[str, Any]:
@@ -75,12 +84,9 @@ def long_run(server: TinyServer, size: Size) -> dict[str, Any]:
     longest = author.longest()
     memory: list[dict[str, int]] = []
     started_s = time.monotonic()
-    is_asked_twice = NUM_PARTS // 2
     for part in range(NUM_PARTS):
-        todo = [clients.ask(size.num_requests // NUM_PARTS)]
-        if part in (0, is_asked_twice):
-            todo.append(clients.answer(longest))
-        asyncio.run(_all(todo))
+        is_beside_longest = part in (0, NUM_PARTS // 2)
+        asyncio.run(_part(clients, size.num_requests // NUM_PARTS, [longest] * is_beside_longest))
         memory.append(server.rss_bytes())
         print(f"part {part + 1} of {NUM_PARTS}: {_mib(memory[-1:])} MiB", file=sys.stderr)
     duration_s = time.monotonic() - started_s
@@ -90,6 +96,7 @@ def long_run(server: TinyServer, size: Size) -> dict[str, Any]:
     time.sleep(POLL_S)
     left = server.state()
     cached = left.pop("cached_blocks")
+    peak_usage = left.pop("peak_pool_blocks") / left.pop("usable_pool_blocks")
     seen = server.probe()
     left["slots"] = seen["slots"]
     early, late = _mib(memory[EARLY]), _mib(memory[LATE])
@@ -108,6 +115,7 @@ def long_run(server: TinyServer, size: Size) -> dict[str, Any]:
         "faults": clients.faults,
         "left": left,
         "cached_blocks": cached,
+        "peak_pool_usage": round(peak_usage, 3),
         "has_nan": seen["has_nan"],
         "num_corrupted": num_corrupted,
         "rss_early_mib": early,
@@ -122,7 +130,11 @@ def long_run(server: TinyServer, size: Size) -> dict[str, Any]:
     }
 
 
-def stall(server: TinyServer, size: Size) -> dict[str, float]:
+async def _part(clients: Clients, num_requests: int, besides: Sequence[Wish]) -> None:
+    await asyncio.gather(clients.ask(num_requests), *(clients.answer(wish) for wish in besides))
+
+
+def stall(server: TinyServer, size: Size) -> dict[str, Any]:
     """The longest wait of a bystander's stream, before and while the longest document is read."""
     bystander = Wish(
         "bystander",
@@ -136,36 +148,41 @@ def stall(server: TinyServer, size: Size) -> dict[str, float]:
         },
     )
     document = Author(seed=1, longest=size.num_document_tokens).longest()
-    return asyncio.run(_stall(server.url, bystander, document))
+    return asyncio.run(_stall(server, bystander, document))
 
 
-async def _stall(url: str, bystander: Wish, document: Wish) -> dict[str, float]:
+async def _stall(server: TinyServer, bystander: Wish, document: Wish) -> dict[str, Any]:
     stream = Stream()
-    async with httpx.AsyncClient(base_url=url, timeout=IDLE_S) as http:
-        await http.post(
-            document.path, json={**document.body, "messages": [{"role": "user", "content": "Hi."}]}
-        )
+    async with httpx.AsyncClient(base_url=server.url, timeout=IDLE_S) as http:
+        short = {"messages": [{"role": "user", "content": "Hi."}]}
+        await http.post(document.path, json={**document.body, **short})  # the first of its kind is slow
 
         async def listen() -> None:
             async with http.stream("POST", bystander.path, json=bystander.body) as response:
                 async for line in response.aiter_lines():
                     if line.startswith("data: {"):
                         stream.times_s.append(time.monotonic())
+                        stream.cpu_s.append(server.cpu_s())
 
         listening = asyncio.create_task(listen())
-        while len(stream.times_s) < 40:
-            await asyncio.sleep(0.05)
+        while len(stream.times_s) < QUIET_PIECES and not listening.done():
+            await asyncio.sleep(POLL_S)
         started_s = time.monotonic()
         response = await http.post(document.path, json=document.body)
         ended_s = time.monotonic()
         response.raise_for_status()
-        still_streaming = not listening.done()
+        has_outlived_it = not listening.done()
         await listening
+    first = stream.times_s[QUIET_PIECES // 8]
+    gap_s, gap_cpu_s = stream.gaps(started_s, ended_s)
+    before_s, before_cpu_s = stream.gaps(first, started_s)
     return {
-        "gap_before_s": round(stream.longest_gap_s(stream.times_s[5], started_s), 3),
-        "longest_gap_s": round(stream.longest_gap_s(started_s, min(ended_s, stream.times_s[-1])), 3),
+        "longest_gap_s": gap_s,
+        "longest_gap_cpu_s": gap_cpu_s,
+        "longest_gap_before_s": before_s,
+        "longest_gap_before_cpu_s": before_cpu_s,
         "document_answered_after_s": round(ended_s - started_s, 2),
-        "bystander_outlived_it": still_streaming,
+        "bystander_outlived_it": has_outlived_it,
     }
 
 
@@ -175,10 +192,6 @@ def _mib(memory: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return {
         name: round(statistics.median(reading.get(name, 0) for reading in memory) / 2**20) for name in names
     }
-
-
-async def _all(todo: Any) -> None:
-    await asyncio.gather(*todo)
 
 
 def _wait_until_idle(server: TinyServer) -> None:

@@ -19,9 +19,12 @@ __all__ = ["Probe", "WatchedScheduler"]
 
 
 class WatchedScheduler(AsymSpecScheduler):
-    """Writes its state to the configured `state_file`; all of it but `cached_blocks` must be nothing."""
+    """Writes its state to the configured `state_file`; what is counted as in use must be nothing then."""
+
+    _peak_pool_blocks = 0
 
     def update_from_output(self, *args: Any, **kwargs: Any) -> Any:
+        self._peak_pool_blocks = max(self._peak_pool_blocks, self._views.pool.num_used)
         outputs = super().update_from_output(*args, **kwargs)
         if not self.requests:
             path = Path(self.vllm_config.additional_config["state_file"])
@@ -39,6 +42,8 @@ class WatchedScheduler(AsymSpecScheduler):
             "pool_blocks": views.pool.num_used,
             "verifier_blocks": verifier.num_gpu_blocks - 1 - verifier.get_num_free_blocks(),
             "cached_blocks": views.pool.num_cached,
+            "peak_pool_blocks": self._peak_pool_blocks,
+            "usable_pool_blocks": views.limits.pool.num_usable_blocks,
         }
 
 

@@ -83,6 +83,28 @@ def _without_padding_ids(folder: Path, num_ids: int) -> None:
     save_file(tensors, path, metadata={"format": "pt"})
 
 
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """What Linux says of a process."""
+
+    name: str
+    session: int
+    cpu_s: float
+    rss_bytes: int
+
+    @classmethod
+    def read(cls, folder: Path) -> _Process | None:
+        """The process of that folder of /proc; None once it is over."""
+        try:
+            head, _, tail = (folder / "stat").read_text().rpartition(")")
+        except OSError:
+            return None
+        fields = tail.split()
+        cpu_s = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        rss_bytes = int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+        return cls(head.partition("(")[2], int(fields[3]), cpu_s, rss_bytes)
+
+
 @dataclass
 class TinyServer:
     """A server on a free port, by the long form of `asymspec vllm serve`, while the object is entered."""
@@ -110,7 +132,7 @@ class TinyServer:
         line += ["--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--enforce-eager"]
         line += ["--max-model-len", str(MAX_MODEL_LEN), "--max-num-seqs", "8"]
         line += ["--max-num-batched-tokens", "512", "--block-size", str(BLOCK_SIZE)]
-        line += ["--kv-cache-memory-bytes", str(5 * MAX_MODEL_LEN * BYTES_PER_TOKEN)]
+        line += ["--kv-cache-memory-bytes", str(MAX_MODEL_LEN * 9 // 8 * BYTES_PER_TOKEN)]
         line += ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
         line += ["--worker-extension-cls", "benchmarks.vllm_probe.Probe"]
         environment = {
@@ -156,11 +178,13 @@ class TinyServer:
     def rss_bytes(self) -> dict[str, int]:
         """Resident memory of the server's processes by name; pages that several share count several times."""
         found: dict[str, int] = {}
-        for path in Path("/proc").glob("[0-9]*"):
-            name, num_bytes = _resident(path, self._process.pid if self._process else 0)
-            if num_bytes:
-                found[name] = found.get(name, 0) + num_bytes
+        for process in self._processes():
+            found[process.name] = found.get(process.name, 0) + process.rss_bytes
         return found
+
+    def cpu_s(self) -> float:
+        """Processor time that the server's processes have used."""
+        return sum(process.cpu_s for process in self._processes())
 
     def metric(self, name: str) -> float:
         """The sum of a metric over its labels."""
@@ -182,6 +206,11 @@ class TinyServer:
     def _state_file(self) -> Path:
         return self.log.with_suffix(".state")
 
+    def _processes(self) -> list[_Process]:
+        session = self._process.pid if self._process else 0
+        found = (_Process.read(path) for path in Path("/proc").glob("[0-9]*"))
+        return [process for process in found if process is not None and process.session == session]
+
     def _wait(self) -> None:
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline and self.is_alive():
@@ -191,14 +220,3 @@ class TinyServer:
             except httpx.TransportError:
                 time.sleep(0.5)
         raise RuntimeError("the server did not start:\n" + self.log.read_text("utf-8", "replace")[-4_000:])
-
-
-def _resident(process: Path, session: int) -> tuple[str, int]:
-    """Name and resident bytes of one process; none of one that doesn't belong to that session."""
-    try:
-        head, _, tail = (process / "stat").read_text().rpartition(")")
-    except OSError:
-        return "", 0
-    fields = tail.split()
-    is_ours = int(fields[3]) == session
-    return head.partition("(")[2], int(fields[21]) * os.sysconf("SC_PAGE_SIZE") if is_ours else 0

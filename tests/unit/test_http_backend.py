@@ -108,6 +108,7 @@ def test_completions_go_to_their_own_endpoint() -> None:
         "model": "mine",
         "prompt": [1, 2],
         "temperature": 0,
+        "max_tokens": None,
         "asymspec": {"version": 1, "prompt": "short"},
     }
 
