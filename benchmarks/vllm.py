@@ -34,7 +34,8 @@ from benchmarks.vllm_models import model_folders  # noqa: E402
 from vllm_asymspec.distribution import CPU_NAME, is_cpu_build  # noqa: E402
 from vllm_asymspec.environment import server_environment  # noqa: E402
 
-OUTPUT = ROOT / "benchmarks" / "results" / "vllm.json"
+RESULTS = ROOT / "benchmarks" / "results"
+OUTPUTS = {"real": RESULTS / "vllm.json", "ratio": RESULTS / "vllm_ratio.json"}
 NUM_CHARS_OF_ERROR = 3000
 IN_ONE_PROCESS = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -121,7 +122,9 @@ def main() -> None:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--small", action="store_true", help="small random models, about three minutes")
     kind.add_argument("--ratio", action="store_true", help="random models of 4B and 0.5B")
-    parser.add_argument("--output", type=Path, default=None, help=f"JSON file (default {OUTPUT.name})")
+    parser.add_argument(
+        "--output", type=Path, default=None, help="JSON file (default: in results/; of --small none)"
+    )
     arguments = parser.parse_args()
     plan = "small" if arguments.small else "ratio" if arguments.ratio else "real"
 
@@ -132,7 +135,7 @@ def main() -> None:
         "plan": asdict(PLANS[plan]),
         "engines": [],
     }
-    output = arguments.output or (OUTPUT if plan == "real" else None)
+    output = arguments.output or OUTPUTS.get(plan)
     with tempfile.TemporaryDirectory() as scratch:
         folders = model_folders(plan, Path(scratch))
         models = zip(("verifier", "drafter"), (folder.name for folder in folders), strict=True)

@@ -112,3 +112,34 @@ def test_images_are_refused_by_name(harness: Harness) -> None:
     body = {**BODY, "messages": [{"role": "user", "content": parts}], "asymspec": {"edits": []}}
     response = harness.post(CHAT, body)
     assert response.status_code == 400
+
+
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+def test_a_client_gone_in_the_middle_of_its_request_is_no_error(harness: Harness, path: str) -> None:
+    """The application raises nothing, and the engine hears nothing of it."""
+    messages: list[Any] = []
+    parts = iter([{"type": "http.request", "body": b'{"asymspec": {', "more_body": True}])
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "server": ("stub", 80),
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json"), (b"content-length", b"900")],
+    }
+
+    async def receive() -> Any:
+        return next(parts, {"type": "http.disconnect"})
+
+    async def send(message: Any) -> None:
+        messages.append(message)
+
+    before = len(harness.server.engine.calls)
+    harness.loop.run_until_complete(harness.server.app(scope, receive, send))
+    assert messages[0]["status"] == 499
+    assert len(harness.server.engine.calls) == before
