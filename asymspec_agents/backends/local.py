@@ -259,7 +259,7 @@ def _check_supported(request: AnyRequest) -> str | None:
     """Refuses what the engine cannot do; returns the fallback the request itself asked for, if any."""
     if request.extra:
         fields = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in request.extra.items())
-        raise UnsupportedRequestError(f"{fields}: unknown to the local engine; leave it out")
+        raise UnsupportedRequestError(f"{fields}: not supported by the local engine; leave it out")
     if request.asymspec is not None and request.temperature:
         if request.asymspec.on_sampling == "greedy":
             return "greedy"

@@ -92,7 +92,7 @@ def test_what_is_no_error_of_ours_does_not_tell_its_text() -> None:
         ("asymspec: exactly one of edits and messages", "asymspec"),
         ("edits[0] (message=5): there are only 2 messages", "asymspec.edits[0]"),
         ("beta=9 must be at most 4", "asymspec.beta"),
-        ("n=2: unknown to the local engine", "n"),
+        ("n=2: not supported by the local engine", "n"),
         ("response_format of type 'x' is not supported", "response_format"),
         ("tools need one of them", "tools"),
         ("the body is not UTF-8", None),
