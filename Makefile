@@ -11,12 +11,13 @@ HAS_VLLM := $(filter Linux-x86_64,$(shell uname -sm | tr " " "-"))
 export OMP_WAIT_POLICY ?= passive
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint clean
+.PHONY: help demo test test-slow test-fast lint clean
 
 help:
 	@echo "make demo       run an agent on the real models, AsymSpec against its baselines"
 	@echo "make test       all tests, real models included, with the coverage gates"
 	@echo "make test-fast  the tests without real models"
+	@echo "make test-slow  what takes many minutes each: vLLM's second runner compiled, on two ranks, on the real pair"
 	@echo "make lint       ruff and mypy"
 	@echo "make clean      remove the virtual environment and what builds and tests leave behind"
 
@@ -49,7 +50,7 @@ test: $(READY) $(if $(HAS_VLLM),$(VLLM)/ready)
 	$(BIN)/python -m pytest -m full $(MATRIX:%=--ignore=%) --cov --cov-append --cov-report=
 	@$(call gate,asymspec_agents/decoding/*.py,100)
 	@$(call gate,$(ROUTING:%=asymspec_agents/%.py),98)
-	$(if $(HAS_VLLM),$(VLLM)/bin/python -m pytest tests/vllm)
+	$(if $(HAS_VLLM),$(VLLM)/bin/python -m pytest -m "not slow" tests/vllm)
 
 MATRIX := tests/engine/test_exactness.py
 PRESETS := smollm2-135m qwen2.5-coder-0.5b qwen2.5-coder-1.5b
@@ -62,6 +63,10 @@ empty :=
 comma := ,
 gate = $(BIN)/coverage report -m --include='$(subst $(empty) $(empty),$(comma),$(1))' --fail-under=$(2) \
 	> .coverage-gate.txt || { cat .coverage-gate.txt; exit 1; }
+
+test-slow: $(READY) $(VLLM)/ready
+	$(BIN)/asymspec models pull $(PRESETS)
+	$(VLLM)/bin/python -m pytest -m slow
 
 test-fast: $(READY)
 	$(BIN)/python -m pytest -m "not full" -n 2

@@ -60,7 +60,7 @@ class Size:
 
 @dataclass(slots=True)
 class Stream:
-    """When the pieces of a streamed answer came, and how much the server had computed by then."""
+    """When the pieces of a streamed answer came, and how much the worker had computed by then."""
 
     times_s: list[float] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
@@ -164,7 +164,7 @@ async def _stall(server: TinyServer, bystander: Wish, document: Wish) -> dict[st
                 async for line in response.aiter_lines():
                     if line.startswith("data: {"):
                         stream.times_s.append(time.monotonic())
-                        stream.cpu_s.append(server.cpu_s())
+                        stream.cpu_s.append(server.worker_cpu_s())
 
         listening = asyncio.create_task(listen())
         while len(stream.times_s) < QUIET_PIECES and not listening.done():

@@ -21,6 +21,7 @@ def test_every_token_is_the_rules(scheduling: str) -> None:
     run_tests("cases_v2.py", "-k", scheduling)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["two-ranks", "compiled", "real_pair"])
 def test_what_takes_long(case: str) -> None:
     run_tests("cases_v2_full.py", "-k", case)
