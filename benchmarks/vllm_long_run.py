@@ -33,7 +33,7 @@ sys.path.insert(1, str(ROOT / "integrations"))
 from benchmarks.provenance import provenance  # noqa: E402
 from benchmarks.vllm_clients import Clients  # noqa: E402
 from benchmarks.vllm_requests import CHAT, TEXT, Author, Wish  # noqa: E402
-from benchmarks.vllm_tiny import TinyServer, save_pair  # noqa: E402
+from benchmarks.vllm_tiny import Process, TinyServer, save_pair  # noqa: E402
 
 NUM_PARTS = 20  # of the run; memory is read after each
 EARLY, LATE = slice(9, 12), slice(17, 20)  # until the first, caches and allocators fill
@@ -154,7 +154,7 @@ def stall(server: TinyServer, size: Size) -> dict[str, Any]:
 
 
 async def _stall(server: TinyServer, bystander: Wish, document: Wish) -> dict[str, Any]:
-    stream = Stream()
+    stream, worker = Stream(), server.worker()
     async with httpx.AsyncClient(base_url=server.url, timeout=IDLE_S) as http:
         short = {"messages": [{"role": "user", "content": "Hi."}]}
         await http.post(document.path, json={**document.body, **short})  # the first of its kind is slow
@@ -164,7 +164,7 @@ async def _stall(server: TinyServer, bystander: Wish, document: Wish) -> dict[st
                 async for line in response.aiter_lines():
                     if line.startswith("data: {"):
                         stream.times_s.append(time.monotonic())
-                        stream.cpu_s.append(server.worker_cpu_s())
+                        stream.cpu_s.append(_cpu_s(worker))
 
         listening = asyncio.create_task(listen())
         while len(stream.times_s) < QUIET_PIECES and not listening.done():
@@ -186,6 +186,11 @@ async def _stall(server: TinyServer, bystander: Wish, document: Wish) -> dict[st
         "document_answered_after_s": round(ended_s - started_s, 2),
         "bystander_outlived_it": has_outlived_it,
     }
+
+
+def _cpu_s(folder: Path) -> float:
+    process = Process.read(folder)
+    return 0.0 if process is None else process.cpu_s
 
 
 def _mib(memory: Sequence[Mapping[str, int]]) -> dict[str, int]:

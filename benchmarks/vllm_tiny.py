@@ -23,7 +23,7 @@ from tests.engine.tiny_folder import byte_tokenizer, save_model
 from vllm_asymspec.environment import server_environment
 from vllm_asymspec.offline import engine_arguments
 
-__all__ = ["MAX_MODEL_LEN", "NUM_DRAFT_TOKENS", "TinyServer", "save_pair"]
+__all__ = ["MAX_MODEL_LEN", "NUM_DRAFT_TOKENS", "Process", "TinyServer", "save_pair"]
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_POSITIONS = 131_072
@@ -84,17 +84,18 @@ def _without_padding_ids(folder: Path, num_ids: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Process:
-    """What Linux says of a process."""
+class Process:
+    """What Linux says of a process, in its folder of /proc."""
 
+    folder: Path
     name: str
     session: int
     cpu_s: float
     rss_bytes: int
 
     @classmethod
-    def read(cls, folder: Path) -> _Process | None:
-        """The process of that folder of /proc; None once it is over."""
+    def read(cls, folder: Path) -> Process | None:
+        """The process of that folder; None once it is over."""
         try:
             head, _, tail = (folder / "stat").read_text().rpartition(")")
         except OSError:
@@ -102,7 +103,7 @@ class _Process:
         fields = tail.split()
         cpu_s = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
         rss_bytes = int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
-        return cls(head.partition("(")[2], int(fields[3]), cpu_s, rss_bytes)
+        return cls(folder, head.partition("(")[2], int(fields[3]), cpu_s, rss_bytes)
 
 
 @dataclass
@@ -182,9 +183,10 @@ class TinyServer:
             found[process.name] = found.get(process.name, 0) + process.rss_bytes
         return found
 
-    def worker_cpu_s(self) -> float:
-        """Processor time that the worker has used; the other processes spin while they wait for it."""
-        return sum(process.cpu_s for process in self._processes() if "Worker" in process.name)
+    def worker(self) -> Path:
+        """The worker's folder in /proc; the other processes spin while they wait for it."""
+        (found,) = (process.folder for process in self._processes() if "Worker" in process.name)
+        return found
 
     def metric(self, name: str) -> float:
         """The sum of a metric over its labels."""
@@ -206,9 +208,9 @@ class TinyServer:
     def _state_file(self) -> Path:
         return self.log.with_suffix(".state")
 
-    def _processes(self) -> list[_Process]:
+    def _processes(self) -> list[Process]:
         session = self._process.pid if self._process else 0
-        found = (_Process.read(path) for path in Path("/proc").glob("[0-9]*"))
+        found = (Process.read(path) for path in Path("/proc").glob("[0-9]*"))
         return [process for process in found if process is not None and process.session == session]
 
     def _wait(self) -> None:

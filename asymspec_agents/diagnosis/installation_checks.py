@@ -122,7 +122,7 @@ def _torch(here: Installation) -> Iterator[Finding]:
         yield Finding("threads", "warn", f"{text}: threads that wait for a core slow all others down", fix)
     else:
         yield Finding("threads", "ok", text)
-    text = f"bfloat16 takes {slowdown:.1f} times float32's time on this CPU"
+    text = f"bfloat16 takes {slowdown:.2f} times float32's time on this CPU"
     if slowdown > SLOW_BFLOAT16 and "name" not in here.probe.facts.get("gpu", {}):
         fix = 'asymspec serve --dtype float32, LocalBackend.load(dtype="float32"): twice the memory'
         yield Finding("dtype", "warn", text, fix)
