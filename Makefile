@@ -17,7 +17,7 @@ help:
 	@echo "make demo       run an agent on the real models, AsymSpec against its baselines"
 	@echo "make test       all tests, real models included, with the coverage gates"
 	@echo "make test-fast  the tests without real models"
-	@echo "make test-slow  what takes many minutes each: vLLM's second runner compiled, on two ranks, on the real pair"
+	@echo "make test-slow  what takes many minutes each: vLLM's runners compiled, on two ranks, on the real pair, long schedules"
 	@echo "make lint       ruff and mypy"
 	@echo "make clean      remove the virtual environment and what builds and tests leave behind"
 

@@ -18,7 +18,7 @@ from .engines import needs_vllm
 
 needs_vllm()
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.slow]
 
 NUM_PLACES = 3  # K + 1, with the default K
 

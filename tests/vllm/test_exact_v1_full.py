@@ -12,7 +12,8 @@ pytest.register_assert_rewrite("tests.vllm.exactness_full")
 from .exactness import Engines  # noqa: E402
 from .exactness_full import LongExactness  # noqa: E402
 
-pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore")]  # vLLM's own warnings
+# vLLM's own warnings are ignored.
+pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture

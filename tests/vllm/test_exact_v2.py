@@ -16,7 +16,7 @@ if find_spec("triton") is None:
 pytestmark = pytest.mark.full
 
 
-@pytest.mark.parametrize("scheduling", ["async", "in-turn"])
+@pytest.mark.parametrize("scheduling", ["async", pytest.param("in-turn", marks=pytest.mark.slow)])
 def test_every_token_is_the_rules(scheduling: str) -> None:
     run_tests("cases_v2.py", "-k", scheduling)
 

@@ -20,7 +20,7 @@ from .interpreter import FOLDERS, OURS, ROOT, THEIRS  # noqa: E402
 from .models import save_pair  # noqa: E402
 from .plain_answers import NAMES  # noqa: E402
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.slow]
 
 TOLERANCE = 1e-3
 TIME_LIMIT_S = 600

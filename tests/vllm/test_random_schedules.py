@@ -16,7 +16,8 @@ pytest.register_assert_rewrite("tests.vllm.schedules")
 from .models import save_pair  # noqa: E402
 from .schedules import Author, Book, Schedule  # noqa: E402
 
-pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore")]  # vLLM's own
+# vLLM's own warnings are ignored.
+pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 NUM_SCHEDULES = 240
 NUM_PARTS = 6
