@@ -11,7 +11,22 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["ANSWER", "HANDSHAKE", "Call", "OddServer", "chunk", "odd_server", "sse"]
+import pytest
+
+from asymspec_agents.errors import BackendError
+
+__all__ = [
+    "ANSWER",
+    "HANDSHAKE",
+    "Call",
+    "OddServer",
+    "chunk",
+    "free_port",
+    "odd_server",
+    "outcome",
+    "slowly",
+    "sse",
+]
 
 HANDSHAKE = {"version": 1, "verifier": "big", "drafter": "small", "modes": ["asymspec"]}
 REPORT = {"version": 1, "mode": "asymspec", "drafted": 2, "accepted": 1}
@@ -157,3 +172,16 @@ def slowly(call: Call, pieces: list[bytes], pause_s: float) -> None:
     for piece in pieces:
         time.sleep(pause_s)
         call.send(piece)
+
+
+def free_port() -> int:
+    """A port at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def outcome(call: Callable[[], object]) -> BaseException:
+    """The exception that the call raises."""
+    with pytest.raises(BackendError) as caught:
+        call()
+    return caught.value

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import reprlib
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from ..decoding.modes import MODES
@@ -17,6 +18,7 @@ from ..recording import NULL_RECORDER, Recorder
 from ..store import content_hash
 from ..tokens import clean_text
 from ..weights import DEFAULT_PAIR, ProgressCallback, resolve
+from ..wire.fields import without_neutral
 from .answer import ChatDelta, Segment, Usage
 from .base import Backend, Capabilities, PromptCounter
 from .request import AnyRequest, ChatRequest, CompletionRequest
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from ..engine.sampling import Sampling
 
 __all__ = ["LocalBackend"]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +97,12 @@ class LocalBackend(Backend):
     def capabilities(self) -> Capabilities:
         from ..engine.arms import LARGE_SHORT, SMALL_FULL
 
-        num_places = (
-            AsymSpecOptions().num_draft_tokens + 1
-        )  # a view of just the limit must have room for a block
         return Capabilities(
             verifier=self.engine.models["verifier"].name,
             drafter=self.engine.models["drafter"].name,
             modes=tuple(MODES),
-            max_verifier_tokens=self.engine.limit(LARGE_SHORT, num_places),
-            max_drafter_tokens=self.engine.limit(SMALL_FULL, num_places),
+            max_verifier_tokens=self.engine.longest_prompt(LARGE_SHORT),
+            max_drafter_tokens=self.engine.longest_prompt(SMALL_FULL),
         )
 
     def count_prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> int:
@@ -199,6 +200,8 @@ class LocalBackend(Backend):
     def _chat_views(self, request: ChatRequest) -> _Views:
         asymspec = request.asymspec
         tools = () if request.tool_choice == "none" else request.tools
+        if tools and not self.template.shows_tools:
+            _warn_of_hidden_tools(self.capabilities.verifier)
         full = self.template.ids(request.messages, tools, request.chat_template_kwargs)
         if asymspec is None:
             return _Views(full, full)
@@ -257,8 +260,9 @@ class LocalBackend(Backend):
 
 def _check_supported(request: AnyRequest) -> str | None:
     """Refuses what the engine cannot do; returns the fallback the request itself asked for, if any."""
-    if request.extra:
-        fields = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in request.extra.items())
+    extra = without_neutral(request.extra)
+    if extra:
+        fields = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in extra.items())
         raise UnsupportedRequestError(f"{fields}: not supported by the local engine; leave it out")
     if request.asymspec is not None and request.temperature:
         if request.asymspec.on_sampling == "greedy":
@@ -268,6 +272,15 @@ def _check_supported(request: AnyRequest) -> str | None:
             'or ask for on_sampling="greedy"'
         )
     return None
+
+
+@lru_cache  # once for each model
+def _warn_of_hidden_tools(model: str) -> None:
+    logger.warning(
+        "the chat template of %s has no place for tools: the model does not see them, unless the messages "
+        "describe them (logged once)",
+        model,
+    )
 
 
 def _sampling(request: AnyRequest) -> Sampling | None:

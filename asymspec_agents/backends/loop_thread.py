@@ -25,8 +25,8 @@ _here = threading.local()
 class _Running:
     """A loop that runs in a thread until it is stopped, and what it must await first."""
 
-    def __init__(self) -> None:
-        self.pid = os.getpid()
+    def __init__(self, stop_wait_s: float) -> None:
+        self.pid, self.stop_wait_s = os.getpid(), stop_wait_s
         self.loop = asyncio.new_event_loop()
         self.at_stop: list[Callable[[], Awaitable[None]]] = []
         self.submitted: weakref.WeakSet[Coroutine[Any, Any, Any]] = weakref.WeakSet()
@@ -60,7 +60,7 @@ class _Running:
             return
         self.loop.call_soon_threadsafe(self.loop.stop)
         if threading.current_thread() is not self.thread:
-            self.thread.join(STOP_WAIT_S)
+            self.thread.join(self.stop_wait_s)
 
 
 async def _cancelled(tasks: Iterable[asyncio.Task[Any]]) -> None:
@@ -71,9 +71,13 @@ async def _cancelled(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 class LoopThread:
-    """Runs coroutines; the thread starts with the first one, and ends with `stop` or with this object."""
+    """Runs coroutines; the thread starts with the first one, and ends with `stop` or with this object.
 
-    def __init__(self) -> None:
+    `stop_wait_s` bounds how long `stop` waits for what must end first.
+    """
+
+    def __init__(self, stop_wait_s: float = STOP_WAIT_S) -> None:
+        self._stop_wait_s = stop_wait_s
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._running: _Running | None = None
@@ -83,7 +87,7 @@ class LoopThread:
         """The coroutine's result to come; cancelling it cancels the coroutine, and so does `stop`."""
         with self._guard():  # no loop is stopped between being found and being given the coroutine
             if self._running is None or self._running.pid != os.getpid():
-                self._running = running = _Running()
+                self._running = running = _Running(self._stop_wait_s)
                 self._finalizer = weakref.finalize(self, running.stop)
             self._running.submitted.add(coroutine)
             return asyncio.run_coroutine_threadsafe(coroutine, self._running.loop)

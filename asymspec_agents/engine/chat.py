@@ -6,12 +6,13 @@ import hashlib
 import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import ConfigurationError, MessageError
-from ..messages import ContentPart, Message, ToolSpec
+from ..messages import ContentPart, FunctionSpec, Message, ToolSpec
 from ..tokens import clean_text
 from .answer import AnswerFormat
 from .control_tokens import ControlTokens, Disguise
@@ -65,6 +66,16 @@ class ChatTemplate:
             raise MessageError(f"messages or tools cannot be read: {error}") from error
         why = disguise.reveal(str(refusal))
         raise MessageError(f"the model's chat template refuses these messages: {why}") from refusal
+
+    @cached_property
+    def shows_tools(self) -> bool:
+        """Whether the template writes tools into the prompt; else the model never hears of them."""
+        function = FunctionSpec(name="probe", description="Looks.", parameters={"type": "object"})
+        messages = (Message(role="user", content="Look."),)
+        try:
+            return self.ids(messages, (ToolSpec(function=function),)) != self.ids(messages)
+        except MessageError:  # a template that wants other messages tells nothing about tools
+            return True
 
     def tail(self, ids: Sequence[int]) -> str:
         """The end of a prompt's text, special tokens included: what the template wrote for the answer."""

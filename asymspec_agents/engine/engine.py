@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from ..decoding.modes import Rule
 from ..errors import ConfigurationError, ContextOverflowError, RequestAbortedError
-from ..protocol import CachedTokens
+from ..protocol import AsymSpecOptions, CachedTokens
 from ..recording import NULL_RECORDER, Recorder
 from .arms import Decoding, Reading
 from .grammar import GrammarCompiler
@@ -76,8 +76,11 @@ class Engine:
         self._lock = threading.Lock()
         self._holder: int | None = None
 
-    def limit(self, reading: Reading, num_places: int = 1) -> int:
-        """The longest prompt that reading can take and still decode a block of `num_places`."""
+    def longest_prompt(self, reading: Reading) -> int:
+        """The longest prompt that leaves room for a block of the default length."""
+        return self._limit(reading, AsymSpecOptions().num_draft_tokens + 1)
+
+    def _limit(self, reading: Reading, num_places: int) -> int:
         configured = {"full": self.options.max_drafter_tokens, "compressed": self.options.max_verifier_tokens}
         model_limit = self.models[reading.model].max_positions - num_places
         return min(model_limit, configured[reading.view] or model_limit)
@@ -144,7 +147,7 @@ class Engine:
             num_tokens = len(request.prompt(reading))
             if num_tokens == 0:
                 raise ConfigurationError(f"the {reading.view} view has no tokens; it needs at least one")
-            limit = self.limit(reading, num_places)
+            limit = self._limit(reading, num_places)
             if num_tokens > limit:
                 raise ContextOverflowError(reading.view, num_tokens, limit, f"read by the {reading.model}")
             room = self.models[reading.model].max_positions - num_places - num_tokens + 1

@@ -208,7 +208,7 @@ async def _events(
             for chunk in writer.chunks(delta):
                 yield _event(chunk)
             if has_usage_chunk and delta.usage is not None:
-                yield _event(writer.usage_chunk(delta.usage))
+                yield _event(writer.usage_chunk(delta.usage, delta.report))
         if not is_whole:
             raise BackendError("the backend ended the answer without a finish reason")
     except Exception as error:  # the status is sent already: the stream itself has to say it

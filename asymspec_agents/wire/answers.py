@@ -40,9 +40,9 @@ class AnswerWriter(ABC):
     def chunks(self, delta: ChatDelta) -> list[dict[str, Any]]:
         """The chunks of one step."""
 
-    def usage_chunk(self, usage: Usage) -> dict[str, Any]:
+    def usage_chunk(self, usage: Usage, report: AsymSpecReport | None) -> dict[str, Any]:
         """The chunk for a client that asked for usage."""
-        return {**self.head("chunk"), "choices": [], "usage": _usage(usage, None)}
+        return {**self.head("chunk"), "choices": [], "usage": _usage(usage, report)}
 
     @abstractmethod
     def head(self, kind: str) -> dict[str, Any]:
@@ -151,7 +151,10 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _usage(usage: Usage, report: AsymSpecReport | None) -> dict[str, Any]:
-    """OpenAI's usage object: what the verifier read and wrote, and how many drafts were right."""
+    """OpenAI's usage object: what the verifier read and wrote, and how many drafts were right.
+
+    A report counts whole blocks, usage only what the answer kept of the last one.
+    """
     written: dict[str, Any] = {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
@@ -160,7 +163,7 @@ def _usage(usage: Usage, report: AsymSpecReport | None) -> dict[str, Any]:
     }
     if report is not None and report.drafted:
         written["completion_tokens_details"] = {
-            "accepted_prediction_tokens": report.accepted,
+            "accepted_prediction_tokens": min(report.accepted, usage.completion_tokens),
             "rejected_prediction_tokens": report.drafted - report.accepted,
         }
     return written

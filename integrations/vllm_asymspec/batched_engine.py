@@ -84,10 +84,10 @@ class BatchedEngine:
         self._engine: Any = engine
         self._loop = loop
 
-    def limit(self, reading: Reading, num_places: int = 1) -> int:
-        """The longest prompt that leaves room for `num_places` tokens of answer."""
+    def longest_prompt(self, reading: Reading) -> int:
+        """The longest prompt that leaves room for an answer: one token, as vLLM shortens a block to fit."""
         most = self.limits.max_full_len if reading.view == "full" else self.limits.max_model_len
-        return most - num_places
+        return most - 1
 
     def close(self) -> None:
         """Ends vLLM's processes; what still runs in them ends with an error."""

@@ -17,6 +17,8 @@ from .server.start import LIMITS_METHOD, limits_from
 
 __all__ = ["StartedEngine", "start_engine"]
 
+SHUTDOWN_WAIT_S = 60.0  # vLLM's processes take seconds to end, and are not to outlive `close`
+
 
 @dataclass(frozen=True, slots=True)
 class StartedEngine:
@@ -30,8 +32,9 @@ def start_engine(folder: Path, arguments: Mapping[str, Any], names: tuple[str, s
     """vLLM's engine for the verifier in `folder`, with further engine arguments; `names` of both models."""
     make_vllm_known()
     tokenizer = load_tokenizer(folder)
-    loop = LoopThread()
+    loop = LoopThread(SHUTDOWN_WAIT_S)
     try:
+        loop.submit(_import_vllm()).result()
         llm, limits = loop.submit(_start(folder, arguments)).result()
     except BaseException:
         loop.stop()
@@ -41,6 +44,15 @@ def start_engine(folder: Path, arguments: Mapping[str, Any], names: tuple[str, s
     return StartedEngine(
         BatchedEngine(llm, loop, tokenizer, limits_from(limits), verifier, drafter), ChatTemplate(tokenizer)
     )
+
+
+async def _import_vllm() -> None:
+    """First, and in no frame that later holds the engine.
+
+    Somebody keeps the error of an optional import, and with it all frames of the stack: an engine in one of
+    them would outlive `close`.
+    """
+    import vllm.v1.engine.async_llm  # noqa: F401
 
 
 async def _start(folder: Path, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

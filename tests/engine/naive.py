@@ -109,7 +109,7 @@ def gap(x: Vector) -> float:
 
 
 def judge(rule: Rule, draft: int, place: int, t: Vector, a: Vector, b: Vector | None) -> Judgement:
-    """The verdict on a draft at the 1-based `place`, from finite log-probabilities."""
+    """The verdict on a draft at the 1-based `place`, from log-probabilities, some of t's maybe -inf."""
     if rule.gate == "strict":
         best = int(t.argmax())
         return Judgement(draft == best, best, 0.0, min(gap(t), gap(a)))
@@ -123,7 +123,7 @@ def judge(rule: Rule, draft: int, place: int, t: Vector, a: Vector, b: Vector | 
         s = t + beta * a
     else:
         assert b is not None
-        s = t + beta * ((a if rule.delta == "context" else t) - b)
+        s = t + beta * ((a if rule.delta == "context" else t) - b) if beta else t.copy()  # 0·(-inf) is 0
     if rule.plausibility > 0:
         s[t < math.log(rule.plausibility) + t.max()] = -math.inf
     fused = int(s.argmax())

@@ -101,6 +101,7 @@ def document(result: Run) -> Any:
         {"mode": "scaled"},
         {"mode": "fixed_gate", "gamma": 1.0},
         {"mode": "scd_delta", "plausibility": 0.1},
+        {"mode": "scd_delta", "beta": 0.0},
         {"mode": "raw_full"},
         {"gate": "position", "delta": "context", "gamma": 1.0},
         {"gate": "slack", "delta": "none", "slack": 0.2},

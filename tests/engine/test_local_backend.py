@@ -32,6 +32,25 @@ def ids(backend: LocalBackend, messages: Any, tools: Any = ()) -> int:
     return len(backend.template.ids(parse_messages(messages), tools))
 
 
+def test_tools_that_the_template_has_no_place_for_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    for template, is_told in (
+        ("{% for m in messages %}{{ m['content'] }}{% endfor %}", True),
+        ("{% for m in messages %}{{ m['content'] }}{% endfor %}{{ tools }}", False),
+        ("{{ raise_exception('never') if messages|length < 2 else tools }}", False),  # tells nothing of tools
+    ):
+        backend = random_backend()
+        backend.engine.models["verifier"].name = template
+        backend.template.tokenizer.chat_template = template
+        caplog.clear()
+        for _ in range(2):
+            backend.stream(ask(tools=(WEATHER,), max_tokens=1))
+        told = [record for record in caplog.records if "no place for tools" in record.message]
+        assert len(told) == is_told, template
+        caplog.clear()
+        backend.stream(ask(max_tokens=1))
+        assert not caplog.records
+
+
 def test_both_views_are_read_and_reported(backend: LocalBackend) -> None:
     response = backend.generate(ask(max_tokens=60))
     report = response.report

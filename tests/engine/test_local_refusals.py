@@ -77,7 +77,13 @@ def test_what_the_engine_cannot_do_is_refused(backend: LocalBackend, fields: Any
 
 
 def test_what_changes_nothing_is_accepted(backend: LocalBackend) -> None:
-    fields = {"response_format": {"type": "text"}, "tool_choice": "auto", "session_id": "s"}
+    extra = {"n": 1, "logprobs": False, "frequency_penalty": 0, "user": "somebody", "metadata": {"a": "b"}}
+    fields = {
+        "response_format": {"type": "text"},
+        "tool_choice": "auto",
+        "session_id": "s",
+        "extra": extra,
+    }
     assert backend.generate(ask(**fields)).content == backend.generate(ask()).content
 
 

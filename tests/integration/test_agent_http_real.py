@@ -14,20 +14,21 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 pytest.importorskip("smolagents")
 pytest.importorskip("openai")
 
-from smolagents import OpenAIModel, Tool, ToolCallingAgent
+from smolagents import OpenAIModel, ToolCallingAgent
 from smolagents.agents import EMPTY_PROMPT_TEMPLATES, ActionStep
 
 from asymspec_agents import AsymSpecOptions, HTTPBackend, weights
 from asymspec_agents.protocol import AsymSpecReport
 from smolagents_asymspec import AsymSpecModel, RoutedModel
 from tests.presets import preset_folder
+from tests.stock import SYSTEM, Stock
 
 pytestmark = pytest.mark.full
 
@@ -35,22 +36,6 @@ ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-of-this-test"
 LOADING_S = 300
 MAX_TOKENS = 40
-SYSTEM = """You answer the user's task with tools. Call one tool at a time:
-<tool_call>
-{"name": "...", "arguments": {...}}
-</tool_call>
-When you know the answer, call final_answer with it."""
-RULES = " ".join(f"Warehouse {n} counts belts of width {n * 7 % 31} mm in lots of {n}." for n in range(1, 21))
-
-
-class Stock(Tool):
-    name = "stock"
-    description = f"Number of belts of a type in stock.\n{RULES}"
-    inputs: ClassVar[dict[str, Any]] = {"belt": {"type": "string", "description": "Type of the belt"}}
-    output_type = "integer"
-
-    def forward(self, belt: str) -> int:
-        return 12
 
 
 @pytest.fixture(scope="module")

@@ -7,40 +7,25 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 pytest.importorskip("smolagents")
 
-from smolagents import Tool, ToolCallingAgent
+from smolagents import ToolCallingAgent
 from smolagents.agents import EMPTY_PROMPT_TEMPLATES
 
 from asymspec_agents import ChatRequest, ChatResponse, ContextRouter, LocalBackend, weights
 from asymspec_agents.trace import MemoryRecorder, measure_requests
 from smolagents_asymspec import AsymSpecModel
 from tests.presets import preset_folder
+from tests.stock import SYSTEM, Stock
 
 pytestmark = pytest.mark.full
 
-SYSTEM = """You answer the user's task with tools. Call one tool at a time:
-<tool_call>
-{"name": "...", "arguments": {...}}
-</tool_call>
-When you know the answer, call final_answer with it."""
 MAX_TOKENS = 40
 TASK = "How many belts of type B-77-K are in stock?"
-RULES = " ".join(f"Warehouse {n} counts belts of width {n * 7 % 31} mm in lots of {n}." for n in range(1, 21))
-
-
-class Stock(Tool):
-    name = "stock"
-    description = f"Number of belts of a type in stock.\n{RULES}"
-    inputs: ClassVar[dict[str, Any]] = {"belt": {"type": "string", "description": "Type of the belt"}}
-    output_type = "integer"
-
-    def forward(self, belt: str) -> int:
-        return 12
 
 
 class Listening(LocalBackend):

@@ -59,7 +59,7 @@ class Shape(Base):
 
 
 def _hidden():
-    raise NotImplementedError("this is long enough that it is worth eliding it")
+    raise ValueError("a statement long enough that it is worth eliding here")
 '''
 
 

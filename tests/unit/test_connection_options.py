@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import traceback
 
 import pytest
@@ -10,26 +9,13 @@ import pytest
 from asymspec_agents.backends import ChatRequest, HTTPBackend
 from asymspec_agents.backends.connection_options import ConnectionOptions
 from asymspec_agents.errors import (
-    BackendError,
     ConfigurationError,
 )
-from tests.odd_server import ANSWER, Call, odd_server
+from tests.odd_server import ANSWER, Call, free_port, odd_server, outcome
 
 ASKED = ChatRequest(messages=[{"role": "user", "content": "Hello"}], asymspec={"edits": []})
 PLAIN = ChatRequest(messages=[{"role": "user", "content": "Hello"}])
 SECRET = "sk-very-secret"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
-def outcome(call: object) -> BaseException:
-    """The exception that the call raises."""
-    with pytest.raises(BackendError) as caught:
-        call()
-    return caught.value
 
 
 def reset(call: Call) -> None:

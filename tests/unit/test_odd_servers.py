@@ -13,17 +13,10 @@ from asymspec_agents.errors import (
     NotAsymSpecError,
     ServerError,
 )
-from tests.odd_server import ANSWER, HANDSHAKE, Call, chunk, odd_server, sse
+from tests.odd_server import ANSWER, HANDSHAKE, Call, chunk, odd_server, outcome, sse
 
 ASKED = ChatRequest(messages=[{"role": "user", "content": "Hello"}], asymspec={"edits": []})
 PLAIN = ChatRequest(messages=[{"role": "user", "content": "Hello"}])
-
-
-def outcome(call: object) -> BaseException:
-    """The exception that the call raises."""
-    with pytest.raises(BackendError) as caught:
-        call()
-    return caught.value
 
 
 NOT_ASYMSPEC = {

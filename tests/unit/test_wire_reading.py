@@ -15,7 +15,7 @@ from asymspec_agents.backends import ChatDelta, ChatResponse, Usage, collect
 from asymspec_agents.errors import AsymSpecError, BackendError, ServerError
 from asymspec_agents.messages import FunctionCall, ToolCall
 from asymspec_agents.protocol import AsymSpecReport
-from asymspec_agents.wire.answers import ChatWriter, CompletionWriter
+from asymspec_agents.wire.answers import AnswerWriter, ChatWriter, CompletionWriter
 from asymspec_agents.wire.reading import ChunkReader, read_object, read_response
 
 TEXT = st.text(st.characters() | st.just("\ud800"), max_size=6)
@@ -64,7 +64,24 @@ def test_what_a_writer_writes_is_read_the_same_whole_and_in_chunks(
     assert read_response(read_object(json.dumps(whole))) == response
     writer = ChatWriter("r", "m")
     chunks = [*writer.opening(), *(chunk for delta in [*deltas, last] for chunk in writer.chunks(delta))]
-    assert read_stream([read_object(json.dumps(c)) for c in [*chunks, writer.usage_chunk(usage)]]) == response
+    assert (
+        read_stream(
+            [read_object(json.dumps(c)) for c in [*chunks, writer.usage_chunk(usage, response.report)]]
+        )
+        == response
+    )
+
+
+@pytest.mark.parametrize("writer", [ChatWriter("r", "m"), CompletionWriter("r", "m")])
+def test_both_forms_say_the_same_of_the_drafts(writer: AnswerWriter) -> None:
+    """Blocks may hold more than the answer: it was cut at its limit, and so is the count of its drafts."""
+    report = AsymSpecReport(drafted=9, accepted=7)
+    whole = writer.whole(ChatResponse("text", (), "length", Usage(3, 5), report))
+    assert writer.usage_chunk(Usage(3, 5), report)["usage"] == whole["usage"]
+    assert whole["usage"]["completion_tokens_details"] == {
+        "accepted_prediction_tokens": 5,
+        "rejected_prediction_tokens": 2,
+    }
 
 
 @given(st.lists(TEXT, max_size=4), REPORTS)
@@ -75,7 +92,7 @@ def test_text_completions_are_read_the_same(texts: list[str], report: AsymSpecRe
     assert read_response(CompletionWriter("r", "m").whole(response)) == response
     writer = CompletionWriter("r", "m")
     chunks = [chunk for delta in [*deltas, last] for chunk in writer.chunks(delta)]
-    assert read_stream([*chunks, writer.usage_chunk(Usage(1, 2))]) == response
+    assert read_stream([*chunks, writer.usage_chunk(Usage(1, 2), None)]) == response
 
 
 def whole(message: Mapping[str, Any], reason: str | None = "stop", **further: Any) -> dict[str, Any]:

@@ -124,8 +124,7 @@ class Author:
         return options | {
             "gate": rng.choice(GATES),
             "delta": delta,
-            # The oracle can't multiply what a grammar forbids, -inf, by zero.
-            "beta": rng.choice((0.5, 1.0, 2.0) if delta == "scd" else (0.0, 0.5, 1.0, 2.0)),
+            "beta": rng.choice((0.0, 0.5, 1.0, 2.0)),
             "gamma": rng.choice((0.0, 0.3, 0.5, 1.0)),
             "slack": 0.4,
             "plausibility": rng.choice((0.0, 0.0, 0.2)),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import multiprocessing
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -171,3 +174,13 @@ def test_what_it_says_of_itself(both: Both) -> None:
     assert can.max_drafter_tokens is not None
     assert can.max_drafter_tokens > 511
     assert both.vllm.count_prompt(ask().messages) == both.local.count_prompt(ask().messages)
+
+
+def test_close_leaves_nothing_behind(both: Both) -> None:
+    """The module's last test. An engine that outlives it ends with an error at the interpreter's end."""
+    engine = weakref.ref(both.vllm.engine._engine)  # type: ignore[attr-defined]
+    both.vllm.close()
+    gc.collect()  # here, where its warnings are ignored, and not under a later module's test
+    assert engine() is None
+    assert not multiprocessing.active_children()
+    assert "asymspec-http" not in {thread.name for thread in threading.enumerate()}

@@ -6,6 +6,8 @@ from typing import Any
 
 from triton.backends.compiler import BaseBackend
 
+NEVER = "under Triton's interpreter nothing is compiled or launched"
+
 
 class InterpreterBackend(BaseBackend):  # type: ignore[misc]
     """Only named; asking it for anything is a mistake."""
@@ -18,13 +20,13 @@ class InterpreterBackend(BaseBackend):  # type: ignore[misc]
         return "interpreter"
 
     def parse_options(self, options: dict[str, Any]) -> Any:
-        raise NotImplementedError
+        raise RuntimeError(NEVER)
 
     def add_stages(self, stages: dict[str, Any], options: Any, language: Any) -> None:
-        raise NotImplementedError
+        raise RuntimeError(NEVER)
 
     def load_dialects(self, context: Any) -> None:
-        raise NotImplementedError
+        raise RuntimeError(NEVER)
 
     def get_module_map(self) -> dict[str, Any]:
-        raise NotImplementedError
+        raise RuntimeError(NEVER)

@@ -8,6 +8,8 @@ import torch
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
+NEVER = "under Triton's interpreter nothing is compiled or launched"
+
 
 class InterpreterDriver(DriverBase):  # type: ignore[misc]
     """Only named, as the compiler."""
@@ -17,7 +19,7 @@ class InterpreterDriver(DriverBase):  # type: ignore[misc]
         return True
 
     def map_python_to_cpp_type(self, ty: str) -> str:
-        raise NotImplementedError
+        raise RuntimeError(NEVER)
 
     def get_current_target(self) -> Any:
         return GPUTarget("cpu", 0, 1)
@@ -26,4 +28,4 @@ class InterpreterDriver(DriverBase):  # type: ignore[misc]
         return torch.device("cpu")
 
     def get_benchmarker(self) -> Any:
-        raise NotImplementedError
+        raise RuntimeError(NEVER)
