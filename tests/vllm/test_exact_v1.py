@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
-from .engines import TinyEngine, needs_vllm
+from .engines import TinyEngine, first_runner, needs_vllm
 
 needs_vllm()
 pytest.register_assert_rewrite("tests.vllm.exactness")
@@ -22,11 +21,7 @@ pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore")]  # vLLM's 
 @pytest.fixture(scope="module")
 def engines() -> Iterator[Engines]:
     """vLLM with engine and worker in this process, on its first runner."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-        patch.setenv("VLLM_CPU_OMP_THREADS_BIND", "nobind")
-        patch.setenv("VLLM_USE_V2_MODEL_RUNNER", "0")
-        patch.setenv("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
+    with first_runner():
         yield TinyEngine
 
 

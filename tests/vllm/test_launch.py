@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from asymspec_agents.cli import main as cli
 from asymspec_agents.cli import vllm as command
 from asymspec_agents.errors import ConfigurationError, MissingDependencyError
 from vllm_asymspec import distribution
+from vllm_asymspec.config import PluginConfig
 from vllm_asymspec.environment import allowed_plugins, preloaded, server_environment
 from vllm_asymspec.launch import SCHEDULER_CLASS, WORKER_CLASS, Launch
 
@@ -191,6 +193,25 @@ def test_the_command_passes_vllms_flags_on(started: list[Any]) -> None:
     assert "asymspec" in environment["VLLM_PLUGINS"].split(",")
 
 
+def test_the_long_form_is_the_line_that_would_run(
+    started: list[Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_PLUGINS", "mine")
+    line = ["vllm", "serve", "org/big", "--drafter", "org/small", "--api-key", "a b"]
+    assert cli.main([*line, "--print-command"]) == 0
+    assert not started
+    words = shlex.split(capsys.readouterr().out)
+    cli.main(line)
+    ((program, arguments, environment),) = started
+    start = words.index(program)
+    assert words[start:] == arguments
+    assert words[0] == "env"
+    assert "VLLM_PLUGINS=mine,asymspec" in words[1:start]
+    assert all(
+        environment[name] == value for name, _, value in (word.partition("=") for word in words[1:start])
+    )
+
+
 def test_vllms_own_help_can_be_read(started: list[Any]) -> None:
     cli.main(["vllm", "serve", "--help=all"])
     assert started[0][1][-2:] == ["serve", "--help=all"]
@@ -202,6 +223,7 @@ def test_the_help_needs_no_vllm(line: list[str], capsys: pytest.CaptureFixture[s
     text = capsys.readouterr().out
     assert "--drafter" in text
     assert "--tool-call-parser" in text
+    assert f"(default: {PluginConfig().prefill_tokens})" in text
 
 
 @pytest.mark.parametrize("line", [[], ["--drafter", "small", "big"], ["big"]])
