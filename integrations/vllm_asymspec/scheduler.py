@@ -57,6 +57,10 @@ class SchedulingWithViews(_Base):  # type: ignore[misc]
         )
         self._warming = WarmingQueue(by_priority=self.policy == SchedulingPolicy.PRIORITY)
         self._refused: dict[str, tuple[Request, str]] = {}
+        if self.dynamic_sd_lookup is None:
+            # Always K. With a table, vLLM adds no empty places to a request that comes with one token to read,
+            # whose greedy tokens its CPU build then draws at random beside a sampled request.
+            self.dynamic_sd_lookup = [self.num_spec_tokens] * (self.max_num_running_reqs + 1)
         self.can_skip_drafts = False  # of vLLM 0.33: a request's drafter must keep up with it
 
     # Requests coming and going

@@ -199,6 +199,21 @@ class Exactness:
         check(mixed[1], answers[4], oracle, seen, allowed=[letters] * 10 + [digits] * 10)
         seen.check_excuses()
 
+    def test_a_plain_request_of_one_token_joins_a_sampled_one(
+        self, roomy: TinyEngine, oracle: Oracle
+    ) -> None:
+        """vLLM gives a request that comes with one token empty places for drafts, unless it is told not to."""
+        rng = random.Random(3)
+        full, compressed = views(rng, 60, 20)
+        for token in (8, 100, 3):
+            roomy.add(Ask(compressed, full, max_tokens=30))
+            roomy.add(Ask(compressed, max_tokens=30, sampling={"temperature": 1.0}))
+            for _ in range(3):
+                roomy.step()
+            name = roomy.add(Ask([token], max_tokens=6))
+            answer = roomy.finish()[name]
+            assert answer.tokens == oracle.greedy([token], answer.tokens, VOCAB)
+
     @pytest.mark.parametrize("seed", range(3))
     def test_joins_aborts_and_reused_names_leave_nothing_behind(
         self, roomy: TinyEngine, oracle: Oracle, seed: int
