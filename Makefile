@@ -17,7 +17,7 @@ help:
 	@echo "make demo       run an agent on the real models, AsymSpec against its baselines"
 	@echo "make test       all tests, real models included, with the coverage gates"
 	@echo "make test-fast  the tests without real models"
-	@echo "make test-slow  what takes many minutes each: vLLM's runners compiled, on two ranks, on the real pair, long schedules"
+	@echo "make test-slow  what takes many minutes: the second runner on two ranks, compiled and on the real pair, the benchmark"
 	@echo "make lint       ruff and mypy"
 	@echo "make clean      remove the virtual environment and what builds and tests leave behind"
 
@@ -50,7 +50,7 @@ test: $(READY) $(if $(HAS_VLLM),$(VLLM)/ready)
 	$(BIN)/python -m pytest -m full $(MATRIX:%=--ignore=%) --cov --cov-append --cov-report=
 	@$(call gate,asymspec_agents/decoding/*.py,100)
 	@$(call gate,$(ROUTING:%=asymspec_agents/%.py),98)
-	$(if $(HAS_VLLM),$(VLLM)/bin/python -m pytest -m "not slow" tests/vllm)
+	$(if $(HAS_VLLM),$(VLLM)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile tests/vllm)
 
 MATRIX := tests/engine/test_exactness.py
 PRESETS := smollm2-135m qwen2.5-coder-0.5b qwen2.5-coder-1.5b

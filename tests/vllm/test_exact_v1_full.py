@@ -13,7 +13,7 @@ from .exactness import Engines  # noqa: E402
 from .exactness_full import LongExactness  # noqa: E402
 
 # vLLM's own warnings are ignored.
-pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ pytest.importorskip("vllm", reason="the server is vLLM's", exc_type=ImportError)
 
 from tests.architecture import ROOT
 
-pytestmark = [pytest.mark.full, pytest.mark.slow]
+pytestmark = pytest.mark.full
 
 TIME_LIMIT_S = 900
 

@@ -20,7 +20,7 @@ from .interpreter import FOLDERS, OURS, ROOT, THEIRS  # noqa: E402
 from .models import save_pair  # noqa: E402
 from .plain_answers import NAMES  # noqa: E402
 
-pytestmark = [pytest.mark.full, pytest.mark.slow]
+pytestmark = pytest.mark.full
 
 TOLERANCE = 1e-3
 TIME_LIMIT_S = 600
@@ -52,7 +52,7 @@ def answers(kind: str, runner: str, folder: Path) -> Answers:
     return told
 
 
-@pytest.mark.parametrize("runner", ["V1", "V2"])
+@pytest.mark.parametrize("runner", ["V1", pytest.param("V2", marks=pytest.mark.slow)])
 def test_plain_requests_get_what_stock_vllm_gives(tmp_path: Path, runner: str) -> None:
     if runner == "V2" and find_spec("triton") is None:
         pytest.skip("Triton is not installed; vLLM's second model runner needs it")

@@ -17,7 +17,7 @@ from .models import save_pair  # noqa: E402
 from .schedules import Author, Book, Schedule  # noqa: E402
 
 # vLLM's own warnings are ignored.
-pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore")]
 
 NUM_SCHEDULES = 240
 NUM_PARTS = 6
