@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import random
+import re
 import sysconfig
 from collections.abc import Callable, Iterator
 from itertools import cycle
@@ -16,7 +17,9 @@ from .passages import passages
 
 __all__ = ["CONTENTS", "content"]
 
-WORDS = "amber basin cedar delta ember fjord grove harbor inlet jetty kiosk ledge maple north ocean".split()
+WORDS = re.findall(
+    r"\w+", "amber basin cedar delta ember fjord grove harbor inlet jetty kiosk ledge maple north ocean"
+)
 LEVELS = ("INFO",) * 60 + ("DEBUG",) * 30 + ("WARNING",) * 9 + ("ERROR",)
 TRACE = """Traceback (most recent call last):
   File "/srv/app/worker.py", line {line}, in run
@@ -72,8 +75,11 @@ def _log(rng: random.Random, size: int) -> str:
     while length < size:
         number = len(lines)
         level = rng.choice(LEVELS)
-        stamp = f"2026-11-30 {number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02},{number % 999:03}"
-        line = f"{stamp} {level} worker-{rng.randrange(8)} {rng.choice(WORDS)} request {number} done in {number % 97} ms"
+        stamp = (
+            f"2026-11-30 {number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02},{number % 999:03}"
+        )
+        line = f"{stamp} {level} worker-{rng.randrange(8)} {rng.choice(WORDS)} request {number}"
+        line += f" done in {number % 97} ms"
         if level == "ERROR":
             line += "\n" + TRACE.format(line=rng.randrange(400), job=number).rstrip()
         lines.append(line)
@@ -87,7 +93,8 @@ def _table(rng: random.Random, size: int) -> str:
         day = f"2026-{number % 12 + 1:02}-{number % 28 + 1:02}"
         price = f"{rng.random() * 90:.2f}"
         rows.append(
-            f"{number},{day},{rng.choice(WORDS)},{rng.randrange(50)},{price},{' '.join(rng.choices(WORDS, k=3))}"
+            f"{number},{day},{rng.choice(WORDS)},{rng.randrange(50)},{price},"
+            f"{' '.join(rng.choices(WORDS, k=3))}"
         )
     return "\n".join(rows)
 
@@ -112,10 +119,12 @@ def _script(rng: random.Random, size: int) -> str:
     def function(number: int) -> str:
         name = f"{rng.choice(WORDS)}{rng.choice(WORDS).title()}{number}"
         return (
-            f"/**\n * {' '.join(rng.choices(WORDS, k=8))}.\n */\nexport async function {name}(a, b = '{{') {{\n"
+            f"/**\n * {' '.join(rng.choices(WORDS, k=8))}.\n */\n"
+            f"export async function {name}(a, b = '{{') {{\n"
             f"  // {' '.join(rng.choices(WORDS, k=6))}\n  const text = `x ${{a}} }}`;\n"
             f"  if (a > b) {{\n    return {{ {rng.choice(WORDS)}: a * {number} }};\n  }}\n"
-            f"  for (const item of b) {{\n    await send(item, \"{rng.choice(WORDS)}\");\n  }}\n  return text;\n}}\n"
+            f'  for (const item of b) {{\n    await send(item, "{rng.choice(WORDS)}");\n  }}\n'
+            "  return text;\n}\n"
         )
 
     return "import fs from 'fs';\n\n" + "\n".join(function(number) for number in range(size // 330 + 1))
@@ -153,7 +162,8 @@ def _markdown(rng: random.Random, size: int) -> str:
 def _html(rng: random.Random, size: int) -> str:
     links = "".join(f'<li><a href="/p/{word}">{word}</a></li>' for word in WORDS)
     body = "".join(
-        f'<section class="c"><h2>{rng.choice(WORDS)}</h2><p>{passage}</p><ul><li>one <b>b</b></li></ul></section>\n'
+        f'<section class="c"><h2>{rng.choice(WORDS)}</h2>'
+        f"<p>{passage}</p><ul><li>one <b>b</b></li></ul></section>\n"
         for passage in passages(size // 730 + 1)
     )
     return (

@@ -113,9 +113,7 @@ def _column(cells: list[str]) -> tuple[str, list[int], bool]:
         in_order = sorted(numbers)
         low, high = in_order[len(numbers) // 4], in_order[len(numbers) * 3 // 4]
         reach = _FENCE * (high - low)
-        far = [
-            i for i in (lowest, highest) if reach and not low - reach <= numbers[i] <= high + reach
-        ]
+        far = [i for i in (lowest, highest) if reach and not low - reach <= numbers[i] <= high + reach]
         return f"{_value(cells[lowest])}…{_value(cells[highest])}", far, True
     if max(map(len, cells)) <= _MAX_VALUE_CHARS:
         return f"{_value(min(cells))}…{_value(max(cells))} ({len(counts):,} different)", [], True

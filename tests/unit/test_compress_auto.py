@@ -39,6 +39,9 @@ SAMPLES: list[tuple[str, ContentKind]] = [
     ("a\tb\n" + "1\t2\n" * 20, "table"),
     ("| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 20, "table"),
     ("import os\n\n\ndef f(x):\n    return x\n", "code"),
+    ("# Title\n\nSome words.\n\n## Part\n\nMore words.\n" * 3, "markdown"),
+    ("How to call it:\n\n```python\nf(1)\n```\n", "markdown"),
+    ("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n", "diff"),
     ("#include <stdio.h>\nint main(void) {\n  int x = 1;\n  return x;\n}\n" * 4, "code"),
 ]
 
