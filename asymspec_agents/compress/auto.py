@@ -92,7 +92,7 @@ def _is_markdown(lines: list[str]) -> bool:
     num_fences = sum(line.startswith(("```", "~~~")) for line in lines)
     headings = [line for line in lines if _MARKDOWN_HEADING.match(line)]
     is_code = sum(map(bool, map(_PYTHON_LINE.match, lines))) >= max(1, len(lines) // 25)
-    if num_fences >= 2:
+    if num_fences >= 2 or (num_fences and headings):
         return True
     has_second_level = any(line.startswith("##") for line in headings)
     return len(headings) >= 2 and has_second_level and not is_code and len(headings) < len(lines) * 0.6
@@ -135,8 +135,9 @@ class AutoCompressor:
 
     A first line such as `Observation:` that labels what follows is kept, and the rest judged on its own.
     Relevance needs the extra `compress`: without it text is cut to head and tail, and rows to first and last.
-    `configuration` says which it is. `prose` takes the place of extraction for running text, also within
-    Markdown and HTML. Addresses, paths and identifiers of prose that was left out are listed at its end.
+    `configuration` says which it is. `prose` takes the place of extraction for running text, the main text
+    of HTML and long paragraphs of Markdown. Addresses, paths and identifiers of prose that was left out are
+    listed at its end.
     """
 
     ranker: Ranker = field(default_factory=default_ranker)
@@ -189,7 +190,7 @@ class AutoCompressor:
         return {
             "text": prose,
             "markdown": markdown,
-            "html": HtmlContent(markdown),
+            "html": HtmlContent(markdown if self.prose is None else prose),
             "json": as_json,
             "json_lines": JsonLines(ranker, head_tail),
             "code": code,

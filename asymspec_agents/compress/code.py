@@ -31,6 +31,9 @@ _DEFINES = re.compile(r"^(?:(?:async )?def|class) [^_]", re.MULTILINE)
 
 _MAX_MISSES = 50
 _PYTHON_STATEMENT = re.compile(r"^(?:import \w|from [\w.]+ import |print\(|if __name__ ==)", re.MULTILINE)
+_PYTHON_DEFINITION = re.compile(
+    r"^[ \t]*(?:(?:async[ \t]+)?def[ \t]+\w|class[ \t]+\w[^{}\n]*:)", re.MULTILINE
+)
 _OTHER_LINE_END = re.compile(r"[;{][ \t]*\r?$", re.MULTILINE)
 _SAMPLE_CHARACTERS = 32_768
 
@@ -65,12 +68,14 @@ class Code:
         """A rendition of at most `target_tokens`, or the marker alone where the target is smaller."""
         if counter.count(text) <= target_tokens:
             return Rendition(text, "code", "code")
-        python = parse_python(text)
-        is_python = bool(python.definitions) or _has_python_statements(text)
-        source: _Structure = python if is_python else parse_braces(text)
+        python = parse_python(text) if _PYTHON_DEFINITION.search(text) else None
+        if python is None or not python.definitions:
+            python = parse_python(text) if _has_python_statements(text) else None
+        is_python = python is not None
+        source: _Structure = parse_braces(text) if python is None else python
         mark = "# {}" if is_python or text.startswith("#!") or "\n# " in text else "// {}"
         shortened = self._elide(text, source, mark, query, target_tokens, counter)
-        if shortened is None and is_python:
+        if shortened is None and python is not None:
             shortened = self._select_statements(text, python, query, target_tokens, counter)
         elif shortened is None:
             shortened = self._select_lines(text, source, mark, query, target_tokens, counter)

@@ -25,6 +25,7 @@ _CONTINUES = re.compile(
     r"\s+\S|\w*(?:Error|Exception)\b|Caused by:|During handling|The above exception|\tat "
 )
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|[0-9]+")
+_IN_TRACE = re.compile(r"\s+\S|Traceback \(")  # lines of which the error's own says how many there were
 _LIBRARY = re.compile(
     r"site-packages|dist-packages|/lib/python3|<frozen |node_modules|\bat (?:java|javax|sun)\."
 )
@@ -59,7 +60,7 @@ class Log:
             if pattern not in seen and pattern.strip():
                 seen.add(pattern)
                 news.append(index)
-                if alike[pattern] > 1:
+                if alike[pattern] > 1 and not _IN_TRACE.match(lines[index]):
                     rows[index] += f"  [… and {alike[pattern] - 1:,} like it …]"
         order = self._order(lines, news, query)
         shortened = select_rows(text, rows, order, target_tokens, counter, unit="lines")

@@ -24,6 +24,8 @@ _TOKEN = re.compile(r"\S+")
 _EDGE_START = "([{<\"'“‘«,;"
 _EDGE_END = ")]}>\"'”’»,;:.!?"
 _MARKS = re.compile(r"[0-9/\\@_`#]|[A-Za-z](?:Error|Exception|Warning)$|[a-z][A-Z]|n['’]t$")
+_MARKED = re.compile(r"(?<!\S)[^\s0-9/\\@_]*[0-9/\\@_]\S*")  # a token with one of these marks
+_ERROR_END = re.compile(r"(?:Error|Exception|Warning|Fault)\b")
 # Each pattern is matched against one token of at most 400 characters, from its start.
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{1,15}://\S+|www\.\S+\.\S+|mailto:\S+")
 _MAIL = re.compile(r"[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}$")
@@ -86,20 +88,21 @@ def mentions(text: str) -> list[str]:
     and error names, in their order."""
     first: dict[str, None] = {}
     second: dict[str, None] = {}
-    for match in _TOKEN.finditer(text):
-        raw = match.group()
-        if len(raw) > _MAX_TOKEN or _MARKS.search(raw) is None:
+    for match in _MARKED.finditer(text):
+        if match.end() - match.start() > _MAX_TOKEN:
             continue
-        token = _trimmed(raw)[0]
-        if not 3 < len(token) <= _MAX_MENTION:
+        token = _trimmed(match.group())[0]
+        if not 3 < len(token) <= _MAX_MENTION or _NUMBER.match(token) or _DATE.match(token):
             continue
-        if _URL.match(token) or _MAIL.match(token) or _PATH.match(token) or _ERROR.match(token):
+        if _URL.match(token) or _MAIL.match(token) or _PATH.match(token):
             first[token] = None
-        elif not _DATE.match(token) and (
-            (_HEX.match(token) and not token.isdigit() and not token.isalpha())
-            or (_IDENTIFIER.match(token) and not _NUMBER.match(token))
-        ):
+        elif _HEX.match(token) or _IDENTIFIER.match(token):
             second[token] = None
+    for match in _ERROR_END.finditer(text):
+        start = max(match.start() - _MAX_MENTION, 0)
+        name = text[start : match.end()].split()[-1].lstrip(_EDGE_START)
+        if _ERROR.match(name):
+            first[name] = None
     return [*first, *second]
 
 
