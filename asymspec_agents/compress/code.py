@@ -32,7 +32,7 @@ _DEFINES = re.compile(r"^(?:(?:async )?def|class) [^_]", re.MULTILINE)
 _MAX_MISSES = 50
 _PYTHON_STATEMENT = re.compile(r"^(?:import \w|from [\w.]+ import |print\(|if __name__ ==)", re.MULTILINE)
 _PYTHON_DEFINITION = re.compile(
-    r"^[ \t]*(?:(?:async[ \t]+)?def[ \t]+\w|class[ \t]+\w[^{}\n]*:)", re.MULTILINE
+    r"(?:^|\r)[ \t]*(?:(?:async[ \t]+)?def[ \t]+\w|class[ \t]+\w[^{}\r\n]*:)", re.MULTILINE
 )
 _OTHER_LINE_END = re.compile(r"[;{][ \t]*\r?$", re.MULTILINE)
 _SAMPLE_CHARACTERS = 32_768

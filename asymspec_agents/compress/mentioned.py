@@ -11,7 +11,7 @@ from .protected import mentions
 __all__ = ["Mentioned"]
 
 _SHARE = 10  # one part in so many of the target goes to mentions, at most
-_MIN_ROOM_TOKENS = 12
+_MIN_ROOM_TOKENS = 30
 _MAX_LISTED = 100
 
 

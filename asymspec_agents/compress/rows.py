@@ -99,7 +99,8 @@ def describe(rows: Sequence[Mapping[str, object]]) -> Columns:
 def _column(cells: list[str]) -> tuple[str, list[int], bool]:
     """The column in words, the rows that stand out, and whether by a far number rather than a rare value."""
     counts = Counter(cells)
-    if len(counts) <= min(_MAX_CATEGORIES, max(len(cells) // 4, 1)):
+    numbers = _numbers(cells) if len(counts) > _SHOWN_CATEGORIES else None
+    if numbers is None and len(counts) <= min(_MAX_CATEGORIES, max(len(cells) // 4, 1)):
         common = counts.most_common()
         shown = [_value(value) + (f" ×{number:,}" if len(counts) > 1 else "") for value, number in common]
         text = ", ".join(shown[:_SHOWN_CATEGORIES])
@@ -107,7 +108,6 @@ def _column(cells: list[str]) -> tuple[str, list[int], bool]:
             text += f", {len(common) - _SHOWN_CATEGORIES} others"
         rare = [value for value, number in common if number <= len(cells) * _RARE_SHARE]
         return text, [cells.index(value) for value in rare], False
-    numbers = _numbers(cells)
     if numbers is not None:
         lowest, highest = (numbers.index(pick(numbers)) for pick in (min, max))
         in_order = sorted(numbers)
