@@ -47,6 +47,7 @@ _CODE_LINE = re.compile(
 _HUNK = re.compile(r"@@ -[0-9]+(?:,[0-9]+)? \+[0-9]+(?:,[0-9]+)? @@")
 _MARKDOWN_HEADING = re.compile(r"#{1,6} \S")
 _DELIMITERS = ("\t", "|", ",", ";")
+_INTRODUCTION = re.compile(r"(?:[^\n]{0,300}\n){1,4}?(?=[\[{])")
 _LABEL = re.compile(r"[^\n]{1,80}:[ \t]*\r?\n")
 
 
@@ -79,6 +80,14 @@ def detect_kind(text: str) -> ContentKind:
     if sum(map(bool, map(_PYTHON_LINE.match, lines))) >= max(1, len(lines) // 25):
         return "code"
     return "code" if len(lines) >= 4 and _share(_CODE_LINE, lines) >= 0.4 else "text"
+
+
+def _introduction(text: str) -> re.Match[str] | None:
+    """A few lines of prose before a JSON document that goes to the text's end."""
+    found = _INTRODUCTION.match(text)
+    if found is None or _JSON_START.match(text) or detect_kind(text) != "text":
+        return None
+    return found if detect_kind(text[found.end() :]) in ("json", "json_lines", "tool_docs") else None
 
 
 def _is_diff(lines: list[str]) -> bool:
@@ -133,7 +142,8 @@ def _is_table(lines: list[str]) -> bool:
 class AutoCompressor:
     """Compresses each content by its kind; the default of the router.
 
-    A first line such as `Observation:` that labels what follows is kept, and the rest judged on its own.
+    A first line such as `Observation:` that labels what follows is kept, and the rest judged on its own; so
+    are a few lines before a JSON document.
     Relevance needs the extra `compress`: without it text is cut to head and tail, and rows to first and last.
     `configuration` says which it is. `prose` takes the place of extraction for running text, the main text
     of HTML and long paragraphs of Markdown. Addresses, paths and identifiers of prose that was left out are
@@ -151,7 +161,7 @@ class AutoCompressor:
 
     def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
         """A rendition of at most `target_tokens`, or a marker alone where the target is smaller."""
-        label = _LABEL.match(text)
+        label = _LABEL.match(text) or _introduction(text)
         body = text[label.end() :] if label else text
         kind = detect_kind(body)
         if label is None or kind == "text":

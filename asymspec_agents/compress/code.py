@@ -36,6 +36,7 @@ _PYTHON_DEFINITION = re.compile(
 )
 _OTHER_LINE_END = re.compile(r"[;{][ \t]*\r?$", re.MULTILINE)
 _SAMPLE_CHARACTERS = 32_768
+_MAX_SOUGHT_CHARACTERS = 200_000  # one search holds up every thread
 
 
 class _Structure(Protocol):
@@ -68,7 +69,7 @@ class Code:
         """A rendition of at most `target_tokens`, or the marker alone where the target is smaller."""
         if counter.count(text) <= target_tokens:
             return Rendition(text, "code", "code")
-        python = parse_python(text) if _PYTHON_DEFINITION.search(text) else None
+        python = parse_python(text) if _PYTHON_DEFINITION.search(text, 0, _MAX_SOUGHT_CHARACTERS) else None
         if python is None or not python.definitions:
             python = parse_python(text) if _has_python_statements(text) else None
         is_python = python is not None

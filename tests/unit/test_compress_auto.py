@@ -77,6 +77,14 @@ def test_a_label_stays_in_front_of_structured_content() -> None:
     assert COUNTER.count(rendition.text) <= 100
 
 
+def test_lines_before_a_json_document_stay_and_it_stays_json() -> None:
+    body = json.dumps([{"id": number} for number in range(300)], indent=1)
+    rendition = compress("I found these rows.\nThere may be more.\n\n" + body, 100)
+    assert rendition.kind == "json"
+    assert rendition.text.startswith("I found these rows.\nThere may be more.\n\n[")
+    json.loads(rendition.text.split("\n\n", 1)[1])
+
+
 @pytest.mark.parametrize("kind", get_args(ContentKind))
 def test_any_content_may_be_given_as_any_kind(kind: ContentKind) -> None:
     for text, _ in SAMPLES:
