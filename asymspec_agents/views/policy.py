@@ -107,11 +107,14 @@ class ViewPolicy:
         pairs = self._kind_pairs()
         kinds = (*get_args(ContentKind), "verbatim")
         is_pairs = isinstance(pairs, tuple) and all(
-            isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and pair[1] in kinds
+            isinstance(pair, tuple | list)
+            and len(pair) == 2
+            and isinstance(pair[0], str)
+            and pair[1] in kinds
             for pair in pairs
         )
         self._check("tool_kinds", is_pairs, f"tool names with one of {', '.join(kinds)}")
-        object.__setattr__(self, "tool_kinds", pairs)  # hashable, whatever was given
+        object.__setattr__(self, "tool_kinds", tuple(map(tuple, pairs)))  # hashable, whatever was given
 
     def _check(self, name: str, is_valid: bool, limit: str) -> None:
         if not is_valid:
