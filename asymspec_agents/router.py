@@ -58,6 +58,7 @@ class ContextRouter:
             min_gain=self.policy.min_gain,
             protected=self.policy.protected,
             timeout_s=self.policy.compress_timeout_s,
+            kinds=self.policy.compressor_kinds,
         )
         self._fitter = Fitter(self.policy, self._renditions, prompt_counter)
 

@@ -175,7 +175,8 @@ class TokenizerCounter:
     def count(self, text: str) -> int:
         text = clean_text(text)
         if self._fast is not None:
-            return len(self._fast.encode(text, add_special_tokens=False).ids)
+            # A batch of one: other than `encode`, it lets other threads run meanwhile.
+            return len(self._fast.encode_batch([text], add_special_tokens=False)[0].ids)
         with self._lock:
             return len(self._tokenizer.encode(text, add_special_tokens=False))
 

@@ -64,6 +64,7 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "gguf": ((), ENGINE),
     "llguidance": ((), ENGINE),
     "bm25s": ((), COMPRESS),
+    "trafilatura": ((), COMPRESS),
     "starlette": (SERVER + VLLM, ()),
     "uvicorn": ((), SERVER),
     "smolagents": ((*SMOLAGENTS, "asymspec_agents/cli/demo_tasks.py"), CLI),

@@ -10,10 +10,14 @@ from dataclasses import dataclass, field, replace
 from ..tokens import TokenCounter
 from .base import Compressor, ContentKind, Rendition
 from .code import Code
+from .diff import Diff
 from .extractive import Extractive
 from .headtail import HeadTail
+from .html_text import HtmlContent
 from .json_content import JsonContent, JsonLines
 from .log import Log
+from .markdown import Markdown
+from .mentioned import Mentioned
 from .ranking import NoRanker, Ranker, default_ranker
 from .table import Table
 from .tool_catalog import ToolCatalog
@@ -40,7 +44,10 @@ _CODE_LINE = re.compile(
     r".*[;{}]\s*$|\s*(?:func|fn|function|public|private|protected|#include|#define|package|using|namespace|struct|"
     r"interface|const|let|var|return|SELECT|CREATE|INSERT)\b.*[({=;,]"
 )
+_HUNK = re.compile(r"@@ -[0-9]+(?:,[0-9]+)? \+[0-9]+(?:,[0-9]+)? @@")
+_MARKDOWN_HEADING = re.compile(r"#{1,6} \S")
 _DELIMITERS = ("\t", "|", ",", ";")
+_INTRODUCTION = re.compile(r"(?:[^\n]{0,300}\n){1,4}?(?=[\[{])")
 _LABEL = re.compile(r"[^\n]{1,80}:[ \t]*\r?\n")
 
 
@@ -62,6 +69,10 @@ def detect_kind(text: str) -> ContentKind:
             return "tool_docs" if _is_tool_catalog(sample) else "json"
     if _HTML_START.match(sample):
         return "html"
+    if _is_diff(lines):
+        return "diff"
+    if _is_markdown(lines):
+        return "markdown"
     if _share(_LOG_LINE, lines) >= 0.3 or "Traceback (most recent call last)" in sample:
         return "log"
     if _is_table(lines):
@@ -69,6 +80,31 @@ def detect_kind(text: str) -> ContentKind:
     if sum(map(bool, map(_PYTHON_LINE.match, lines))) >= max(1, len(lines) // 25):
         return "code"
     return "code" if len(lines) >= 4 and _share(_CODE_LINE, lines) >= 0.4 else "text"
+
+
+def _introduction(text: str) -> re.Match[str] | None:
+    """A few lines of prose before a JSON document that goes to the text's end."""
+    found = _INTRODUCTION.match(text)
+    if found is None or _JSON_START.match(text) or detect_kind(text) != "text":
+        return None
+    return found if detect_kind(text[found.end() :]) in ("json", "json_lines", "tool_docs") else None
+
+
+def _is_diff(lines: list[str]) -> bool:
+    """Whether a hunk's header stands at the beginning, after a file's."""
+    hunk = next((index for index, line in enumerate(lines[:40]) if _HUNK.match(line)), None)
+    return hunk is not None and any(line.startswith(("--- ", "diff ", "Index: ")) for line in lines[:hunk])
+
+
+def _is_markdown(lines: list[str]) -> bool:
+    """Whether there are headings or fences in text; `# ` alone is a comment in other languages."""
+    num_fences = sum(line.startswith(("```", "~~~")) for line in lines)
+    headings = [line for line in lines if _MARKDOWN_HEADING.match(line)]
+    is_code = sum(map(bool, map(_PYTHON_LINE.match, lines))) >= max(1, len(lines) // 25)
+    if num_fences >= 2 or (num_fences and headings):
+        return True
+    has_second_level = any(line.startswith("##") for line in headings)
+    return len(headings) >= 2 and has_second_level and not is_code and len(headings) < len(lines) * 0.6
 
 
 def _share(pattern: re.Pattern[str], lines: list[str]) -> float:
@@ -106,22 +142,26 @@ def _is_table(lines: list[str]) -> bool:
 class AutoCompressor:
     """Compresses each content by its kind; the default of the router.
 
-    A first line such as `Observation:` that labels what follows is kept, and the rest judged on its own.
+    A first line such as `Observation:` that labels what follows is kept, and the rest judged on its own; so
+    are a few lines before a JSON document.
     Relevance needs the extra `compress`: without it text is cut to head and tail, and rows to first and last.
-    `configuration` says which it is.
+    `configuration` says which it is. `prose` takes the place of extraction for running text, the main text
+    of HTML and long paragraphs of Markdown. Addresses, paths and identifiers of prose that was left out are
+    listed at its end.
     """
 
     ranker: Ranker = field(default_factory=default_ranker)
+    prose: Compressor | None = None
     head_tail: HeadTail = field(default_factory=HeadTail)
 
     @property
     def configuration(self) -> str:
         parts = sorted({compressor.configuration for compressor in self._by_kind().values()})
-        return f"auto/1({';'.join(parts)})"
+        return f"auto/2({';'.join(parts)})"
 
     def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
         """A rendition of at most `target_tokens`, or a marker alone where the target is smaller."""
-        label = _LABEL.match(text)
+        label = _LABEL.match(text) or _introduction(text)
         body = text[label.end() :] if label else text
         kind = detect_kind(body)
         if label is None or kind == "text":
@@ -147,17 +187,25 @@ class AutoCompressor:
 
     def _by_kind(self) -> Mapping[ContentKind, Compressor]:
         ranker, head_tail = self.ranker, self.head_tail
-        by_relevance: Compressor = head_tail
-        if not isinstance(ranker, NoRanker):
-            by_relevance = Extractive(ranker, head_tail)
-        as_json = JsonContent(ranker, head_tail)
+        prose = self.prose
+        if prose is None:
+            prose = head_tail if isinstance(ranker, NoRanker) else Extractive(ranker, head_tail)
+        prose = Mentioned(prose)
+        as_json, code, table = (
+            JsonContent(ranker, head_tail),
+            Code(ranker, head_tail),
+            Table(ranker, head_tail),
+        )
+        markdown = Markdown(ranker, prose, code, table)
         return {
-            "text": by_relevance,
-            "html": by_relevance,
+            "text": prose,
+            "markdown": markdown,
+            "html": HtmlContent(markdown if self.prose is None else prose),
             "json": as_json,
             "json_lines": JsonLines(ranker, head_tail),
-            "code": Code(ranker, head_tail),
+            "code": code,
             "log": Log(ranker, head_tail),
-            "table": Table(ranker, head_tail),
+            "table": table,
+            "diff": Diff(ranker, head_tail),
             "tool_docs": ToolCatalog(as_json),
         }

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from ..tokens import TokenCounter
 
-__all__ = ["Compressor", "ContentKind", "Rendition"]
+__all__ = ["Compressor", "ContentKind", "KindCompressor", "Rendition"]
 
-ContentKind = Literal["text", "json", "json_lines", "code", "log", "table", "html", "tool_docs"]
+ContentKind = Literal[
+    "text", "markdown", "html", "json", "json_lines", "code", "log", "table", "diff", "tool_docs"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +37,13 @@ class Compressor(Protocol):
 
     def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
         """A rendition of `text` of at most about `target_tokens`, keeping what bears on `query`."""
+
+
+@runtime_checkable
+class KindCompressor(Compressor, Protocol):
+    """A compressor that can be told what a content is."""
+
+    def compress_as(
+        self, kind: ContentKind, text: str, *, query: str, target_tokens: int, counter: TokenCounter
+    ) -> Rendition:
+        """A rendition of `text`, taken for a content of that kind."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from ..tokens import TokenCounter
 from .base import Rendition
+from .brace_source import parse_braces
 from .headtail import HeadTail
 from .lines import select_rows, split_lines
 from .marker import left_out, short_reference
-from .python_source import Body, PythonSource, parse_python
-from .ranking import Ranker, default_ranker, relevance
+from .python_source import PythonSource, parse_python
+from .ranking import Ranker, default_ranker
+from .rows import row_scores
 from .terms import query_terms
 
 __all__ = ["Code"]
@@ -25,13 +29,33 @@ _DECLARES = re.compile(
 _DEFINES = re.compile(r"^(?:(?:async )?def|class) [^_]", re.MULTILINE)
 
 
+_MAX_MISSES = 50
+_PYTHON_STATEMENT = re.compile(r"^(?:import \w|from [\w.]+ import |print\(|if __name__ ==)", re.MULTILINE)
+_PYTHON_DEFINITION = re.compile(
+    r"(?:^|\r)[ \t]*(?:(?:async[ \t]+)?def[ \t]+\w|class[ \t]+\w[^{}\r\n]*:)", re.MULTILINE
+)
+_OTHER_LINE_END = re.compile(r"[;{][ \t]*\r?$", re.MULTILINE)
+_SAMPLE_CHARACTERS = 32_768
+_MAX_SOUGHT_CHARACTERS = 200_000  # one search holds up every thread
+
+
+class _Structure(Protocol):
+    """A source and its bodies, each with its `source` and what may stand for it, the `summary`."""
+
+    def function_bodies(self) -> list[Any]: ...
+
+    def definition_bodies(self) -> list[Any]: ...
+
+    def elided(self, bodies: Any) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Code:
     """Shortens source code to what a caller of it needs.
 
-    Python (up to 2 MB) stays valid Python: function bodies go first, those with least bearing on the query,
-    then class bodies, then whole statements; definitions keep decorators, signature and first docstring
-    line. Of other languages, lines are selected: declarations, and matches of the query.
+    Function bodies go first, those with least bearing on the query, then the bodies of classes and other
+    blocks, then whole statements or lines; Python's definitions keep decorators, signature and first
+    docstring line, and valid Python stays valid Python.
     """
 
     ranker: Ranker = field(default_factory=default_ranker)
@@ -39,34 +63,68 @@ class Code:
 
     @property
     def configuration(self) -> str:
-        return f"code/1(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
+        return f"code/2(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
 
     def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
         """A rendition of at most `target_tokens`, or the marker alone where the target is smaller."""
         if counter.count(text) <= target_tokens:
             return Rendition(text, "code", "code")
-        source = parse_python(text)
-        if source is None:
-            shortened = self._select_lines(text, query, target_tokens, counter)
-        else:
-            shortened = self._shorten_python(text, source, query, target_tokens, counter)
+        python = parse_python(text) if _PYTHON_DEFINITION.search(text, 0, _MAX_SOUGHT_CHARACTERS) else None
+        if python is None or not python.definitions:
+            python = parse_python(text) if _has_python_statements(text) else None
+        is_python = python is not None
+        source: _Structure = parse_braces(text) if python is None else python
+        mark = "# {}" if is_python or text.startswith("#!") or "\n# " in text else "// {}"
+        shortened = self._elide(text, source, mark, query, target_tokens, counter)
+        if shortened is None and python is not None:
+            shortened = self._select_statements(text, python, query, target_tokens, counter)
+        elif shortened is None:
+            shortened = self._select_lines(text, source, mark, query, target_tokens, counter)
         if shortened is None:
             return self.fallback.compress(text, query=query, target_tokens=target_tokens, counter=counter)
         return Rendition(shortened, "code", "code")
 
-    def _shorten_python(
-        self, text: str, source: PythonSource, query: str, target_tokens: int, counter: TokenCounter
-    ) -> str:
+    def _elide(
+        self,
+        text: str,
+        source: _Structure,
+        mark: str,
+        query: str,
+        target_tokens: int,
+        counter: TokenCounter,
+    ) -> str | None:
+        """The interface with the bodies that matter most; None where not even the interface fits."""
         for bodies in (source.function_bodies(), source.definition_bodies()):
-            shortest = _marked(text, source.elided(bodies))
+            shortest = _marked(text, source.elided(bodies), mark)
             slack = target_tokens - counter.count(shortest)
             if slack >= 0:
                 elided = self._least_relevant(bodies, query, slack, counter)
-                fuller = _marked(text, source.elided(elided))
+                fuller = _marked(text, source.elided(elided), mark)
                 return fuller if elided and counter.count(fuller) <= target_tokens else shortest
+        return None
+
+    def _least_relevant(
+        self, bodies: Sequence[Any], query: str, slack: int, counter: TokenCounter
+    ) -> list[Any]:
+        """The bodies left to elide when the best matches are kept within the slack."""
+        elided = dict(enumerate(bodies))
+        misses = 0
+        for index in self._matches([body.source for body in bodies], query):
+            cost = counter.count(bodies[index].source) - counter.count(bodies[index].summary)
+            if cost <= slack:
+                slack -= cost
+                del elided[index]
+            else:
+                misses += 1
+            if misses > _MAX_MISSES or slack <= 0:
+                break
+        return list(elided.values())
+
+    def _select_statements(
+        self, text: str, source: PythonSource, query: str, target_tokens: int, counter: TokenCounter
+    ) -> str:
         smallest = f"# {left_out(len(text), short_reference(text))}"
-        interface = parse_python(source.elided(source.definition_bodies()))
-        rows = interface.statements() if interface else []
+        rows = parse_python(source.elided(source.definition_bodies())).statements()
         public = [index for index, row in enumerate(rows) if _DEFINES.search(row)]
         order = [*self._matches(rows, query), *public, *range(len(rows))]
         selected = select_rows(
@@ -74,33 +132,34 @@ class Code:
         )
         return selected or min(smallest, text, key=counter.count)
 
-    def _least_relevant(
-        self, bodies: list[Body], query: str, slack: int, counter: TokenCounter
-    ) -> list[Body]:
-        """The bodies left to elide when the best matches are kept within the slack."""
-        elided = dict.fromkeys(bodies)
-        for index in self._matches([body.source for body in bodies], query):
-            cost = counter.count(bodies[index].source) - counter.count(bodies[index].summary)
-            if cost <= slack:
-                slack -= cost
-                del elided[bodies[index]]
-        return list(elided)
-
-    def _select_lines(self, text: str, query: str, target_tokens: int, counter: TokenCounter) -> str | None:
-        lines = split_lines(text)
+    def _select_lines(
+        self,
+        text: str,
+        source: _Structure,
+        mark: str,
+        query: str,
+        target_tokens: int,
+        counter: TokenCounter,
+    ) -> str | None:
+        """The lines of the interface that matter: matches of the query, declarations, and what else fits."""
+        lines = split_lines(source.elided(source.function_bodies()))
         matches = self._matches(lines, query)
         declared = [index for index, line in enumerate(lines) if _DECLARES.match(line[:300])]
         order = (*matches[:5], *declared, *matches[5:], *range(len(lines)))
-        mark = "# {}" if text.startswith("#!") or "\n# " in text else "// {}"
         return select_rows(text, lines, order, target_tokens, counter, unit="lines", mark=mark.format)
 
-    def _matches(self, rows: list[str], query: str) -> list[int]:
+    def _matches(self, rows: Sequence[str], query: str) -> list[int]:
         """The rows that share a term with the query, best first."""
-        scores = relevance(self.ranker, rows, query_terms(query))
+        scores = row_scores(self.ranker, rows, query_terms(query))
         return sorted((i for i in range(len(rows)) if scores[i] > 0), key=lambda i: -scores[i])
 
 
-def _marked(text: str, shortened: str) -> str:
+def _has_python_statements(text: str) -> bool:
+    sample = text[:_SAMPLE_CHARACTERS]
+    return _PYTHON_STATEMENT.search(sample) is not None and _OTHER_LINE_END.search(sample) is None
+
+
+def _marked(text: str, shortened: str, mark: str) -> str:
     end = "" if shortened.endswith(("\n", "\r")) or not shortened else "\n"
     marker = left_out(max(len(text) - len(shortened), 1), short_reference(text))
-    return f"{shortened}{end}# {marker}\n"
+    return f"{shortened}{end}{mark.format(marker)}\n"

@@ -20,7 +20,10 @@ class GuardedCompressor:
     """The inner compressor's renditions; head and tail marked `degraded` where it fails or is too slow.
 
     A thread cannot be stopped: one that hangs is left behind, and from the second on nothing waits for this
-    compressor until one of them ends. Each failure is recorded as a `compress` event, without contents.
+    compressor until one of them ends. No limit helps against one call into C that never lets the interpreter
+    go (a regular expression of a compressor's own that explodes, say): it holds up all threads, this one's
+    clock included, and only a process of its own could be ended. The compressors of this package make no such
+    call on more than a part of a text. Each failure is recorded as a `compress` event, without contents.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from ..tokens import TokenCounter
 from .base import ContentKind, Rendition
 from .headtail import HeadTail
 from .json_shrink import MIN_ROOM, Shrinker, marker_key
-from .json_tree import JsonObject, JsonValue, Literal, parse, quote, sizes, write
+from .json_tree import JsonObject, JsonValue, Literal, parse, parse_lines, quote, write
 from .marker import left_out, short_reference
 from .ranking import Ranker, default_ranker
 from .terms import query_terms
@@ -39,17 +39,18 @@ class JsonContent:
 
     @property
     def configuration(self) -> str:
-        return f"json/1(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
+        return f"json/2(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
 
     def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
         """A rendition of at most `target_tokens`; white space between values alone is dropped unmarked."""
-        if counter.count(text) <= target_tokens:
+        num_tokens = counter.count(text)
+        if num_tokens <= target_tokens:
             return Rendition(text, "json", "json")
         try:
             value = parse(text)
         except ValueError:
             return self.fallback.compress(text, query=query, target_tokens=target_tokens, counter=counter)
-        shortened = _shorten(text, value, write, target_tokens, counter, self.ranker, query)
+        shortened = _shorten(text, num_tokens, value, write, target_tokens, counter, self.ranker, query)
         return Rendition(shortened, "json", "json")
 
 
@@ -62,18 +63,19 @@ class JsonLines:
 
     @property
     def configuration(self) -> str:
-        return f"json_lines/1(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
+        return f"json_lines/2(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
 
     def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
         """A rendition of at most `target_tokens`, or the marker alone where the target is smaller."""
         kind: ContentKind = "json_lines"
-        if counter.count(text) <= target_tokens:
+        num_tokens = counter.count(text)
+        if num_tokens <= target_tokens:
             return Rendition(text, "json_lines", kind)
         try:
-            rows: JsonValue = [parse(line) for line in text.split("\n") if line.strip()]
+            rows: JsonValue = parse_lines(text)
         except ValueError:
             return self.fallback.compress(text, query=query, target_tokens=target_tokens, counter=counter)
-        shortened = _shorten(text, rows, _write_lines, target_tokens, counter, self.ranker, query)
+        shortened = _shorten(text, num_tokens, rows, _write_lines, target_tokens, counter, self.ranker, query)
         return Rendition(shortened, "json_lines", kind)
 
 
@@ -83,6 +85,7 @@ def _write_lines(rows: JsonValue) -> str:
 
 def _shorten(
     text: str,
+    num_tokens: int,
     value: JsonValue,
     writer: Callable[[JsonValue], str],
     target_tokens: int,
@@ -91,14 +94,16 @@ def _shorten(
     query: str,
 ) -> str:
     compact = writer(value)
-    compact_tokens = counter.count(compact)
+    compact_tokens = num_tokens
+    if len(compact) * num_tokens <= 2 * target_tokens * len(text):  # else it is far from fitting
+        compact_tokens = counter.count(compact)
     if compact_tokens <= target_tokens:
         return compact
     reference = short_reference(text)
     smallest = quote(left_out(len(text), reference))
     marker_tokens = counter.count(smallest) + 6
-    shrinker = Shrinker(sizes(value), ranker, query_terms(query))
-    per_token = len(compact) / compact_tokens
+    shrinker = Shrinker(ranker, query_terms(query))
+    per_token = len(compact) / compact_tokens  # a first guess
     best, room = "", int((target_tokens - marker_tokens) * per_token)
     too_much = len(compact)
     for _ in range(_NUM_ATTEMPTS):
@@ -107,18 +112,20 @@ def _shorten(
         shrunk = shrinker.shrink(value, room)
         marker = left_out(max(len(compact) - len(writer(shrunk)), 1), reference)
         attempt = writer(_with_marker(shrunk, marker))
-        num_tokens = counter.count(attempt)
-        if num_tokens > target_tokens:
+        shrunk_tokens = counter.count(attempt)
+        if shrunk_tokens > target_tokens:
             too_much = room
-            room = int(room * min(0.95, 0.97 * target_tokens / num_tokens))
+            room = int(room * min(0.95, 0.97 * target_tokens / shrunk_tokens))
             continue
         best = max(best, attempt, key=len)
-        if num_tokens >= _FULL_ENOUGH * target_tokens:
+        if shrunk_tokens >= _FULL_ENOUGH * target_tokens:
             break
-        room = min(int(room * min(0.97 * target_tokens / num_tokens, 2.0)) + 1, (room + too_much) // 2)
+        room = min(int(room * min(0.97 * target_tokens / shrunk_tokens, 2.0)) + 1, (room + too_much) // 2)
     if best:
         return best
-    return smallest if counter.count(smallest) < compact_tokens else min(compact, text, key=counter.count)
+    if counter.count(smallest) < compact_tokens:
+        return smallest
+    return min(compact, text, key=counter.count)
 
 
 def _with_marker(value: JsonValue, marker: str) -> JsonValue:

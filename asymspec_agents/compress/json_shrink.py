@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from .cuts import is_grapheme_boundary
-from .json_tree import JsonObject, JsonValue, Literal, text_of
-from .ranking import Ranker, preference, relevance
+from .json_tree import JsonObject, JsonValue, Literal, Unread, one_line, read, text_of, write
+from .ranking import Ranker
+from .rows import Columns, describe, keeping_order, row_scores
 
 __all__ = ["MIN_ROOM", "Shrinker", "marker_key"]
 
@@ -16,6 +19,8 @@ _MIN_ENTRIES = 4  # a container's room is shared by at least so many entries
 _MIN_STRING = 24  # characters of a string worth keeping beside its marker
 _GAP_CHARACTERS = 26
 _MAX_MISSES = 20
+_MIN_DESCRIBED = 8  # rows of an array whose columns are summed up
+_SUMMARY_SHARE = 4  # a summary takes at most one part in so many of its array's room
 
 
 def marker_key(pairs: Sequence[tuple[str, JsonValue]]) -> str:
@@ -27,40 +32,71 @@ def marker_key(pairs: Sequence[tuple[str, JsonValue]]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Shrinker:
-    """Shortens values whose container sizes are known (see `json_tree.sizes`)."""
+class _Known:
+    """What shrinking a container again would find out anew; the value, so that its id stays its own."""
 
-    container_sizes: dict[int, int]
+    value: object
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Shrinker:
+    """Shortens values; what it finds out about one is kept for the next attempt, for as long as it lives."""
+
     ranker: Ranker
     wanted: list[str]
+    _sizes: dict[int, _Known] = field(default_factory=dict)
+    _read: dict[int, _Known] = field(default_factory=dict)
+    _orders: dict[int, _Known] = field(default_factory=dict)
+    _columns: dict[int, _Known] = field(default_factory=dict)
 
     def shrink(self, value: JsonValue, room: int) -> JsonValue:
         """The value itself where it fits `room` characters, else a shorter one of about that size."""
-        if self._size(value) <= room or isinstance(value, bool) or value is None:
+        if self.size(value) <= room or isinstance(value, bool) or value is None:
             return value
+        if isinstance(value, Unread):
+            known = self._read.get(id(value))
+            if known is None:
+                known = self._read[id(value)] = _Known(value, read(value))
+            value = known.result
+            if self.size(value) <= room:
+                return value
         if isinstance(value, Literal):
             return value if len(value) <= 40 else f"… a number of {len(value):,} characters …"
         if isinstance(value, str):
             return _shorten_string(value, room)
         if isinstance(value, JsonObject):
             return JsonObject(self._shrink_pairs(value.pairs, room))
-        return self._shrink_array(value, room)
+        return self._shrink_array(value, room) if isinstance(value, list) else value
 
-    def _size(self, value: JsonValue) -> int:
+    def size(self, value: JsonValue) -> int:
+        """Characters of the value's compact form, nearly."""
+        if isinstance(value, Literal):
+            return len(value)
         if isinstance(value, str):
             return len(value) + 2
-        return self.container_sizes.get(id(value), 4)
+        if isinstance(value, bool) or value is None:
+            return 4
+        known = self._sizes.get(id(value))
+        if known is None:
+            known = self._sizes[id(value)] = _Known(value, self._measured(value))
+        return int(known.result)
+
+    def _measured(self, value: Unread | JsonObject | list[JsonValue]) -> int:
+        if isinstance(value, Unread):
+            return len(one_line(value.source))
+        if isinstance(value, JsonObject):
+            return sum(len(key) + 4 + self.size(item) for key, item in value.pairs) + 1
+        return sum(1 + self.size(item) for item in value) + 1
 
     def _shrink_pairs(self, pairs: list[tuple[str, JsonValue]], room: int) -> list[tuple[str, JsonValue]]:
         overheads = [len(key) + 4 for key, _ in pairs]
-        needs = [overhead + self._size(item) for overhead, (_, item) in zip(overheads, pairs, strict=True)]
+        needs = [overhead + self.size(item) for overhead, (_, item) in zip(overheads, pairs, strict=True)]
         floors = [min(need, overhead + MIN_ROOM) for need, overhead in zip(needs, overheads, strict=True)]
         if sum(floors) <= room:
             allowed = dict(enumerate(_share(needs, room)))
         else:
-            allowed = self._choose(
-                [[key, *text_of(item)] for key, item in pairs], needs, room - _GAP_CHARACTERS
-            )
+            allowed = _choose(self._order(pairs), needs, room - _GAP_CHARACTERS)
         kept: list[tuple[str, JsonValue]] = [
             (key, self.shrink(item, allowed[index] - overheads[index]))
             for index, (key, item) in enumerate(pairs)
@@ -73,46 +109,89 @@ class Shrinker:
         return kept
 
     def _shrink_array(self, items: list[JsonValue], room: int) -> list[JsonValue]:
-        needs = [1 + self._size(item) for item in items]
+        needs = [1 + self.size(item) for item in items]
         if len(items) <= _MIN_ENTRIES and room >= len(items) * MIN_ROOM:
-            allowed = dict(enumerate(_share(needs, room)))
+            allowed, summary = dict(enumerate(_share(needs, room))), ""
         else:
-            allowed = self._choose([list(text_of(item)) for item in items], needs, room - _GAP_CHARACTERS)
+            summary = self._described(items).summary
+            if len(summary) > room // _SUMMARY_SHARE:
+                summary = ""
+            allowed = _choose(self._order(items), needs, room - _GAP_CHARACTERS - len(summary))
+        gaps = _gaps(len(items), allowed)
+        widest = max(gaps, key=lambda start: gaps[start], default=None)
         shrunk: list[JsonValue] = []
-        dropped = 0
         for index, item in enumerate(items):
-            if index not in allowed:
-                dropped += 1
-                continue
-            shrunk += _gap(dropped)
-            dropped = 0
-            shrunk.append(self.shrink(item, allowed[index] - 1))
-        return shrunk + _gap(dropped)
+            if index in gaps:
+                of_all = f"; of all {len(items):,}: {summary}" if summary and index == widest else ""
+                noun = "item" if gaps[index] == 1 else "items"
+                shrunk.append(f"… {gaps[index]:,} {noun} left out{of_all} …")
+            if index in allowed:
+                shrunk.append(self.shrink(item, allowed[index] - 1))
+        return shrunk
 
-    def _choose(self, texts: list[list[str]], needs: list[int], room: int) -> dict[int, int]:
-        """Room for each entry that is kept, by index."""
-        scores = relevance(self.ranker, [" ".join(parts) for parts in texts], self.wanted)
-        largest = max(room // _MIN_ENTRIES, MIN_ROOM)
-        allowed: dict[int, int] = {}
-        misses = 0
-        for index in preference(len(texts), scores):
-            cost = min(needs[index], largest)
-            # An entry apart from those kept needs a marker of its own for the gap.
-            is_apart = index - 1 not in allowed and index + 1 not in allowed
-            if cost + _GAP_CHARACTERS * is_apart <= room:
-                allowed[index] = cost
-                room -= cost + _GAP_CHARACTERS * is_apart
-            else:
-                misses += 1
-            if misses > _MAX_MISSES or room < MIN_ROOM:
-                break
-        return allowed
+    def _order(self, entries: Sequence[Any]) -> list[int]:
+        """The order in which an array's items or an object's pairs are kept."""
+        known = self._orders.get(id(entries))
+        if known is None:
+            is_object = bool(entries) and isinstance(entries[0], tuple)
+            texts = [
+                " ".join([entry[0], *text_of(entry[1])] if is_object else text_of(entry)) for entry in entries
+            ]
+            scores = row_scores(self.ranker, texts, self.wanted)
+            outliers = [] if is_object else self._described(entries).outliers
+            known = _Known(entries, keeping_order(len(entries), scores, outliers))
+            self._orders[id(entries)] = known
+        order: list[int] = known.result
+        return order
+
+    def _described(self, items: Sequence[JsonValue]) -> Columns:
+        """The columns of an array of objects; nothing of any other."""
+        known = self._columns.get(id(items))
+        if known is None:
+            is_rows = len(items) >= _MIN_DESCRIBED and all(
+                isinstance(item, JsonObject) or (isinstance(item, Unread) and item.source[0] == "{")
+                for item in items
+            )
+            columns = describe([_cells(item) for item in items]) if is_rows else Columns("", [])
+            known = self._columns[id(items)] = _Known(items, columns)
+        result: Columns = known.result
+        return result
 
 
-def _gap(num_items: int) -> list[JsonValue]:
-    if not num_items:
-        return []
-    return [f"… {num_items:,} {'item' if num_items == 1 else 'items'} left out …"]
+def _cells(item: JsonValue) -> dict[str, object]:
+    source = item.source if isinstance(item, Unread) else write(item)
+    cells: dict[str, object] = json.loads(source, parse_int=str, parse_float=str)
+    return cells
+
+
+def _choose(order: Sequence[int], needs: Sequence[int], room: int) -> dict[int, int]:
+    """Room for each entry that is kept, by index."""
+    largest = max(room // _MIN_ENTRIES, MIN_ROOM)
+    allowed: dict[int, int] = {}
+    misses = 0
+    for index in order:
+        cost = min(needs[index], largest)
+        # An entry apart from those kept needs a marker of its own for the gap.
+        is_apart = index - 1 not in allowed and index + 1 not in allowed
+        if cost + _GAP_CHARACTERS * is_apart <= room:
+            allowed[index] = cost
+            room -= cost + _GAP_CHARACTERS * is_apart
+        else:
+            misses += 1
+        if misses > _MAX_MISSES or room < MIN_ROOM:
+            break
+    return allowed
+
+
+def _gaps(num_items: int, kept: dict[int, int]) -> dict[int, int]:
+    """How many items are left out from each index on at which a gap begins."""
+    gaps: dict[int, int] = {}
+    end = 0
+    for index in (*sorted(kept), num_items):
+        if index > end:
+            gaps[end] = index - end
+        end = index + 1
+    return gaps
 
 
 def _share(needs: list[int], room: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 from ..tokens import TokenCounter
@@ -11,6 +12,8 @@ __all__ = ["select_rows", "split_lines"]
 
 _MAX_MISSES = 50
 _NUM_FILLINGS = 3
+_MAX_COUNTED_ROWS = 2_000
+_NUM_SAMPLED_ROWS = 500
 
 
 def split_lines(text: str) -> list[str]:
@@ -37,12 +40,13 @@ def select_rows(
     reference = short_reference(text)
     gap_tokens = counter.count(_gap_marker(len(rows), unit) + "\n")
     remaining = iter(order)
+    cost_of = _costs(rows, counter)
     kept: set[int] = set()
     rendition = None
     slack = target_tokens - counter.count("\n" + mark(left_out(len(text), reference)))
     # Gaps that close again leave room; each filling after the first uses what the one before left.
     for _ in range(_NUM_FILLINGS):
-        added = _fill(rows, remaining, kept, slack, gap_tokens, counter)
+        added = _fill(remaining, kept, slack, gap_tokens, cost_of)
         while added:
             attempt = _render(text, rows, kept.union(added), reference, unit, mark)
             slack = target_tokens - counter.count(attempt)
@@ -56,13 +60,21 @@ def select_rows(
     return rendition
 
 
+def _costs(rows: Sequence[str], counter: TokenCounter) -> Callable[[int], int]:
+    """The tokens of a row by its index; of very many rows by their length, from a sample of them all."""
+    if len(rows) <= _MAX_COUNTED_ROWS:
+        return lambda index: counter.count(rows[index] + "\n")
+    sample = rows[:: len(rows) // _NUM_SAMPLED_ROWS]
+    density = sum(counter.count(row + "\n") for row in sample) / sum(len(row) + 1 for row in sample)
+    return lambda index: math.ceil((len(rows[index]) + 1) * density)
+
+
 def _fill(
-    rows: Sequence[str],
     remaining: Iterable[int],
     kept: set[int],
     budget: int,
     gap_tokens: int,
-    counter: TokenCounter,
+    cost_of: Callable[[int], int],
 ) -> list[int]:
     added: dict[int, None] = {}
     misses = 0
@@ -70,7 +82,7 @@ def _fill(
         if index in kept or index in added:
             continue
         is_apart = not any(near in kept or near in added for near in (index - 1, index + 1))
-        cost = counter.count(rows[index] + "\n") + gap_tokens * is_apart
+        cost = cost_of(index) + gap_tokens * is_apart
         if cost <= budget:
             budget -= cost
             added[index] = None

@@ -11,7 +11,8 @@ from ..tokens import TokenCounter
 from .base import Rendition
 from .headtail import HeadTail
 from .lines import select_rows, split_lines
-from .ranking import Ranker, default_ranker, relevance
+from .ranking import Ranker, default_ranker
+from .rows import row_scores
 from .terms import query_terms
 
 __all__ = ["Log"]
@@ -24,6 +25,10 @@ _CONTINUES = re.compile(
     r"\s+\S|\w*(?:Error|Exception)\b|Caused by:|During handling|The above exception|\tat "
 )
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|[0-9]+")
+_IN_TRACE = re.compile(r"\s+\S|Traceback \(")  # lines of which the error's own says how many there were
+_LIBRARY = re.compile(
+    r"site-packages|dist-packages|/lib/python3|<frozen |node_modules|\bat (?:java|javax|sun)\."
+)
 _NUM_FIRST = 3
 _NUM_LAST = 5
 _MAX_TRACE_LINES = 40
@@ -39,7 +44,7 @@ class Log:
 
     @property
     def configuration(self) -> str:
-        return f"log/1(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
+        return f"log/2(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
 
     def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
         """A rendition of at most `target_tokens`, or the marker alone where the target is smaller."""
@@ -55,7 +60,7 @@ class Log:
             if pattern not in seen and pattern.strip():
                 seen.add(pattern)
                 news.append(index)
-                if alike[pattern] > 1:
+                if alike[pattern] > 1 and not _IN_TRACE.match(lines[index]):
                     rows[index] += f"  [… and {alike[pattern] - 1:,} like it …]"
         order = self._order(lines, news, query)
         shortened = select_rows(text, rows, order, target_tokens, counter, unit="lines")
@@ -73,7 +78,7 @@ class Log:
             yield from _trace(lines, index)
         yield from range(min(_NUM_FIRST, len(lines)))
         yield from range(max(last - _NUM_LAST + 1, 0), len(lines))
-        scores = relevance(self.ranker, lines, query_terms(query))
+        scores = row_scores(self.ranker, lines, query_terms(query))
         matches = (index for index in range(len(lines)) if scores[index] > 0)
         yield from sorted(matches, key=lambda index: -scores[index])
         yield from news
@@ -82,9 +87,18 @@ class Log:
 
 
 def _trace(lines: Sequence[str], index: int) -> Iterator[int]:
-    """The line and the lines below it that belong to its stack trace."""
+    """The line and those below it that belong to its stack trace: the exception and the program's own frames
+    first, then those of libraries."""
+    end = index + 1
+    while end < min(index + _MAX_TRACE_LINES, len(lines)) and _CONTINUES.match(lines[end]):
+        end += 1
     yield index
-    for following in range(index + 1, min(index + _MAX_TRACE_LINES, len(lines))):
-        if not _CONTINUES.match(lines[following]):
-            return
-        yield following
+    if end > index + 1:
+        yield end - 1
+    yield from (i for i in range(index + 1, end) if not _of_library(lines, i))
+    yield from range(index + 1, end)
+
+
+def _of_library(lines: Sequence[str], index: int) -> bool:
+    """Whether a line of a trace, or the frame that it is the source of, lies in an installed library."""
+    return any(_LIBRARY.search(lines[i][:400]) for i in (index, index - 1))

@@ -1,24 +1,35 @@
 """Python source as its interface: bodies elided, signatures and the first line of each docstring kept.
 
-What is valid Python stays valid Python.
+The structure is read from what Python itself goes by: logical lines and their indentation, with strings,
+comments and brackets skipped. So code that does not parse (cut off, of another version) is shortened too, and
+what is valid Python stays valid Python.
 """
 
 from __future__ import annotations
 
-import ast
 import re
-import threading
-import warnings
+from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
-__all__ = ["Body", "PythonSource", "parse_python"]
+__all__ = ["Body", "Definition", "PythonSource", "parse_python"]
 
-_MAX_CHARACTERS = 2_000_000
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")  # what the parser counts as a line
-_parsing = threading.Lock()
-
-_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+# Strings reach to their end whatever they hold; one that is never closed, to the text's or the line's end.
+_TOKEN = re.compile(
+    r'"""(?:[^"\\]+|\\.|"(?!""))*(?:"""|\\?\Z)'
+    r"|'''(?:[^'\\]+|\\.|'(?!''))*(?:'''|\\?\Z)"
+    r'|"[^"\\\r\n]*(?:\\(?:\r\n|.)[^"\\\r\n]*)*"?'
+    r"|'[^'\\\r\n]*(?:\\(?:\r\n|.)[^'\\\r\n]*)*'?"
+    r"|\#[^\r\n]*|[(\[{]|[)\]}]|\\\r?\n",
+    re.DOTALL,
+)
+_DEFINITION = re.compile(r"([ \t\f]*)(?:(?:async[ \t]+)?def|class)[ \t]+(\w+)")
+_INDENT = re.compile(r"[ \t\f]*")
+_HEADER = re.compile(r":[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n)\Z")
+_DOCSTRING = re.compile(r'\s*[rRuU]?("""|\'\'\'|"|\')')
+_MAX_SUMMARY_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +43,29 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class PythonSource:
-    """A parsed module and its lines, ends included."""
+class Definition:
+    """A definition's first body line and its last line, from 0."""
 
-    tree: ast.Module
+    is_class: bool
+    first_line: int
+    last_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class PythonSource:
+    """A module's lines, ends included, the first ones of its logical lines, and its definitions."""
+
     lines: tuple[str, ...]
+    logical: tuple[int, ...]
+    definitions: tuple[Definition, ...]
 
     def function_bodies(self) -> list[Body]:
         """The bodies of functions and methods, outermost ones only, in order."""
-        return list(self._bodies((ast.FunctionDef, ast.AsyncFunctionDef)))
+        return list(self._bodies(of_classes=False))
 
     def definition_bodies(self) -> list[Body]:
         """The bodies of functions and classes, outermost ones only, in order."""
-        return list(self._bodies((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)))
+        return list(self._bodies(of_classes=True))
 
     def elided(self, bodies: Collection[Body]) -> str:
         """The source with each of the bodies (in order) replaced by its summary."""
@@ -58,52 +79,136 @@ class PythonSource:
 
     def statements(self) -> list[str]:
         """The module's statements, each with what stands between it and the one before, unended."""
-        ends = sorted({node.end_lineno or node.lineno for node in self.tree.body} | {len(self.lines)})
-        starts = [0, *ends[:-1]]
-        return ["".join(self.lines[a:b]).rstrip("\r\n") for a, b in zip(starts, ends, strict=True)]
+        starts = [line for line in self.logical if not self.lines[line][0].isspace()]
+        starts = [line for line in starts if not _continues(self.lines[line])]
+        decorated = [self.lines[line].startswith("@") for line in starts]
+        firsts = [line for index, line in enumerate(starts) if index == 0 or not decorated[index - 1]]
+        bounds = [0, *firsts[1:], len(self.lines)]
+        return ["".join(self.lines[a:b]).rstrip("\r\n") for a, b in pairwise(bounds)]
 
-    def _bodies(self, kinds: tuple[type[_Definition], ...]) -> Iterator[Body]:
-        pending: list[ast.AST] = list(reversed(self.tree.body))
-        while pending:
-            node = pending.pop()
-            if isinstance(node, kinds):
-                body = self._body(node)
+    def _bodies(self, *, of_classes: bool) -> Iterator[Body]:
+        end = -1
+        for definition in self.definitions:
+            if definition.first_line > end and (of_classes or not definition.is_class):
+                end = definition.last_line
+                body = self._body(definition)
                 if body is not None:
                     yield body
-            else:
-                # Handlers and match cases hold statements but are none themselves.
-                inner = (ast.stmt, ast.excepthandler, ast.match_case)
-                pending.extend(reversed([n for n in ast.iter_child_nodes(node) if isinstance(n, inner)]))
 
-    def _body(self, node: _Definition) -> Body | None:
-        """The body, or None where it stands on its signature's line or a summary would not be shorter."""
-        first, last_line = node.body[0], node.body[-1].end_lineno or 0
-        first_line = min([first.lineno, *(mark.lineno for mark in getattr(first, "decorator_list", ()))])
-        indent = self.lines[first_line - 1][: first.col_offset]
-        source = "".join(self.lines[first_line - 1 : last_line])
-        if indent.strip(" \t\f"):
-            return None
+    def _body(self, definition: Definition) -> Body | None:
+        """The body, or None where a summary would not be shorter."""
+        source = "".join(self.lines[definition.first_line : definition.last_line + 1])
+        first = self.logical[bisect_right(self.logical, definition.first_line - 1)]
+        indent = _indent(self.lines[first])
         summary = f"{indent}...\n"
-        docstring = ast.get_docstring(node) or ""
-        if docstring.strip():
-            summary = f"{indent}{_quoted(docstring.strip().splitlines()[0])}\n{summary}"
-        return Body(first_line, last_line, source, summary) if len(summary) < len(source) else None
+        docstring = _first_docstring_line("".join(self.lines[first : definition.last_line + 1][:8]))
+        if docstring:
+            summary = f"{indent}{docstring}\n{summary}"
+        if len(summary) >= len(source):
+            return None
+        return Body(definition.first_line + 1, definition.last_line + 1, source, summary)
 
 
-def _quoted(line: str) -> str:
-    is_plain = line.isprintable() and "\\" not in line and '"""' not in line and not line.endswith('"')
-    return f'"""{line}"""' if is_plain else repr(line)
+def _continues(line: str) -> bool:
+    return line.startswith(("else", "elif", "except", "finally", "case ")) and ":" in line
 
 
-def parse_python(text: str) -> PythonSource | None:
-    """The parsed text; None where it is not Python, or too long to parse at once (over 2 MB)."""
-    if len(text) > _MAX_CHARACTERS:
-        return None
-    try:
-        # The compiler warns of odd escapes in other people's code; its filter is global, hence the lock.
-        with _parsing, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return PythonSource(tree, tuple(_LINE.findall(text)))
+def _indent(line: str) -> str:
+    match = _INDENT.match(line)
+    return match.group() if match else ""
+
+
+def _width(line: str) -> int:
+    return len(_indent(line).replace("\f", "").expandtabs(8))
+
+
+def _first_docstring_line(source: str) -> str:
+    """The first line of a docstring as one of its own, as written; nothing where it cannot stand alone."""
+    match = _DOCSTRING.match(source)
+    if match is None:
+        return ""
+    quotes, opening = match.group(1), match.group().lstrip()
+    rest = source[match.end() : match.end() + _MAX_SUMMARY_CHARS]
+    text = rest.lstrip().splitlines()[0] if rest.strip() else ""
+    text = text.split(quotes)[0].rstrip()
+    is_plain = text and not text.endswith(("\\", quotes[0])) and text.isprintable()
+    return f"{opening}{text}{quotes}" if is_plain else ""
+
+
+def parse_python(text: str) -> PythonSource:
+    """The text's structure; of what is no Python, none in particular."""
+    lines = tuple(_LINE.findall(text))
+    inner = _inner_lines(text, lines)
+    logical = tuple(
+        index
+        for index, line in enumerate(lines)
+        if index not in inner and (stripped := line.strip()) and stripped[0] != "#"
+    )
+    return PythonSource(lines, logical, tuple(_definitions(lines, logical)))
+
+
+def _inner_lines(text: str, lines: tuple[str, ...]) -> set[int]:
+    """The lines that begin inside a string or brackets or after a backslash."""
+    starts: list[int] = []
+    at = 0
+    for line in lines:
+        starts.append(at)
+        at += len(line)
+    inner: set[int] = set()
+
+    def add(start: int, end: int) -> None:
+        first, last = bisect_right(starts, start), bisect_right(starts, end - 1)
+        if last > first:
+            inner.update(range(first, last))
+
+    depth = opened = 0
+    for match in _TOKEN.finditer(text):
+        start = match.start()
+        mark = text[start]
+        if mark in "([{":
+            if depth == 0:
+                opened = start
+            depth += 1
+        elif mark in ")]}":
+            depth -= 1
+            if depth == 0:
+                add(opened, start + 1)
+            depth = max(depth, 0)
+        elif mark == "\\":
+            add(start, match.end() + 1)
+        elif mark != "#" and depth == 0 and match.end() - start > 2:
+            add(start, match.end())
+    return inner
+
+
+def _definitions(lines: tuple[str, ...], logical: tuple[int, ...]) -> Iterator[Definition]:
+    """The definitions with a body on lines of its own, in order."""
+    widths = [_width(lines[line]) for line in logical]
+    # For each logical line, the next one that is indented no more: a stack of lines still waiting for it.
+    ends = [len(logical)] * len(logical)
+    waiting: list[int] = []
+    for place, width in enumerate(widths):
+        while waiting and widths[waiting[-1]] >= width:
+            ends[waiting.pop()] = place
+        waiting.append(place)
+    for place, line in enumerate(logical):
+        match = _DEFINITION.match(lines[line])
+        if match is None or place + 1 >= ends[place]:
+            continue
+        first, last = logical[place + 1], logical[ends[place]] - 1 if ends[place] < len(logical) else -1
+        header_end = first - 1
+        while header_end > line and not lines[header_end].strip(" \t\f\r\n").split("#")[0]:
+            header_end -= 1
+        if not _HEADER.search(lines[header_end]):
+            continue
+        if last < 0:
+            last = len(lines) - 1
+        is_class = lines[line].lstrip().startswith("class")
+        yield Definition(is_class, header_end + 1, _without_trailing(lines, last, widths[place]))
+
+
+def _without_trailing(lines: tuple[str, ...], last: int, width: int) -> int:
+    """The last line of a body, without blank lines and comments that belong to what follows."""
+    while not (stripped := lines[last].strip()) or (stripped[0] == "#" and _width(lines[last]) <= width):
+        last -= 1
+    return last

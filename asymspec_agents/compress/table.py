@@ -10,11 +10,16 @@ from ..tokens import TokenCounter
 from .base import Rendition
 from .headtail import HeadTail
 from .lines import select_rows, split_lines
-from .ranking import Ranker, default_ranker, preference, relevance
+from .ranking import Ranker, default_ranker
+from .rows import Columns, describe, keeping_order, row_scores
 from .terms import query_terms
 
 __all__ = ["Table"]
 
+_DELIMITERS = ("\t", "|", ",", ";")
+_NUMERIC = re.compile(r"[-+]?[0-9.]+$")
+_MIN_DESCRIBED = 8
+_SUMMARY_SHARE = 4  # a summary takes at most one part in so many of the target
 _RULE = re.compile(r"^[\s|+:=─━┼-]+$")  # the line under a Markdown or drawn header
 
 
@@ -27,7 +32,7 @@ class Table:
 
     @property
     def configuration(self) -> str:
-        return f"table/1(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
+        return f"table/2(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
 
     def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
         """A rendition of at most `target_tokens`, or the marker alone where the target is smaller."""
@@ -35,12 +40,41 @@ class Table:
             return Rendition(text, "table", "table")
         rows = _rows(text)
         num_header = 2 if len(rows) > 1 and _RULE.match(rows[1][:1000]) else 1
-        scores = relevance(self.ranker, rows, query_terms(query))
-        order = [*range(num_header), *preference(len(rows), scores)]
-        shortened = select_rows(text, rows, order, target_tokens, counter, unit="rows")
+        scores = row_scores(self.ranker, rows, query_terms(query))
+        columns = _columns(rows, num_header)
+        outliers = [num_header + index for index in columns.outliers]
+        order = [*range(num_header), *keeping_order(len(rows), scores, outliers)]
+        told = f"[… of all {len(rows) - num_header:,} rows: {columns.summary} …]" if columns.summary else ""
+        if counter.count(told) * _SUMMARY_SHARE > target_tokens:
+            told = ""
+        room = target_tokens - (counter.count(f"{told}\n") if told else 0)
+        shortened = select_rows(text, rows, order, room, counter, unit="rows")
+        if shortened is not None and told:
+            kept, _, marker = shortened.rpartition("\n")
+            shortened = f"{kept}\n{told}\n{marker}"
+            if counter.count(shortened) > target_tokens:
+                shortened = f"{kept}\n{marker}"
         if shortened is None:
             return self.fallback.compress(text, query=query, target_tokens=target_tokens, counter=counter)
         return Rendition(shortened, "table", "table")
+
+
+def _columns(rows: list[str], num_header: int) -> Columns:
+    """What the columns hold, where the first row names them and the others have as many cells."""
+    header = rows[0].strip("| ")
+    delimiter = max(_DELIMITERS, key=header.count)
+    names = [name.strip().strip('"') for name in header.split(delimiter)]
+    cells = [[cell.strip() for cell in row.strip("| ").split(delimiter)] for row in rows[num_header:]]
+    is_regular = (
+        len(cells) >= _MIN_DESCRIBED
+        and 1 < len(names) == len(set(names))
+        and sum(len(row) == len(names) for row in cells) >= 0.9 * len(cells)
+        and not any(_NUMERIC.match(name) for name in names)
+    )
+    if not is_regular:
+        return Columns("", [])
+    # A row of another width (a delimiter within quotes, say) is read as far as it goes.
+    return describe([dict(zip(names, [*row, *[""] * len(names)], strict=False)) for row in cells])
 
 
 def _rows(text: str) -> list[str]:

@@ -30,7 +30,7 @@ class ToolCatalog:
 
     @property
     def configuration(self) -> str:
-        return f"tool_docs/1(fallback={self.fallback.configuration})"
+        return f"tool_docs/2(fallback={self.fallback.configuration})"
 
     def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
         """A rendition of at most `target_tokens`, or the marker alone where the target is smaller."""

@@ -105,7 +105,7 @@ def signature_text(tool: ToolSpec) -> str:
     takes = _Signature(_first(schemas, "parameters", "input_schema", "inputSchema"))
     gives = _Signature(_first(schemas, "returns", "output_schema", "outputSchema", "response"))
     name = function.get("name", function.get("type", "tool"))
-    text = f"{name}({takes.fields(takes.root, 0)})"
+    text = f"{name}({takes.fields(takes.root, 0) or takes.whole()})"
     if gives.root:
         text += f" -> {gives.type(gives.root, 0)}"
     definitions = {**takes.definitions(), **gives.definitions()}
@@ -133,6 +133,11 @@ class _Signature:
             written[name] = self.type(self._referred[name], 0)
         return written
 
+    def whole(self) -> str:
+        """The root as one type, where it says more than that it is an object: a reference, alternatives."""
+        written = self.type(self.root, 0)
+        return "" if written in ("object", "dict", "any") else written
+
     def fields(self, schema: Mapping[str, Any], depth: int) -> str:
         properties = schema.get("properties")
         if not isinstance(properties, Mapping):
@@ -156,18 +161,23 @@ class _Signature:
             return _literal(schema["const"])
         if isinstance(choices := schema.get("enum"), list | tuple) and choices:
             return "|".join(map(_literal, choices))
+        if "allOf" not in schema and (fields := self.fields(schema, depth)):
+            return f"{{{fields}}}"  # alternatives beside it mostly say which of its fields go together
         for keyword, operator in (("anyOf", "|"), ("oneOf", "|"), ("allOf", "&")):
             if isinstance(branches := schema.get(keyword), list | tuple) and branches:
                 # A dict keeps the first of equal branches, in order.
-                return operator.join(dict.fromkeys(self.type(part, depth + 1) for part in branches))
+                written = [self.type(part, depth + 1) for part in branches]
+                if keyword == "allOf" and (fields := self.fields(schema, depth)):
+                    written.append(f"{{{fields}}}")
+                return operator.join(dict.fromkeys(written))
         kind = schema.get("type")
         if isinstance(kind, list | tuple):
             return "|".join(self.type({**schema, "type": one}, depth + 1) for one in kind) or "any"
+        if isinstance(places := schema.get("prefixItems"), list | tuple) and places:
+            return f"[{', '.join(self.type(part, depth + 1) for part in places)}]"
         if kind == "array" or (kind is None and "items" in schema):
             item = self.type(schema.get("items", {}), depth + 1)
             return f"({item})[]" if "|" in item or "&" in item else f"{item}[]"
-        if kind in ("object", "dict", None) and (fields := self.fields(schema, depth)):
-            return f"{{{fields}}}"
         if isinstance(values := schema.get("additionalProperties"), Mapping) and kind in ("object", "dict"):
             return f"{{[key]: {self.type(values, depth + 1)}}}"
         return kind if isinstance(kind, str) else "any"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
+from ..compress.base import ContentKind
 from ..errors import ConfigurationError
 
-__all__ = ["ViewPolicy"]
+__all__ = ["ToolKind", "ViewPolicy"]
+
+ToolKind = Literal[ContentKind, "verbatim"]
 
 MAX_TIMEOUT_S = 86_400
 
@@ -22,6 +26,8 @@ class ViewPolicy:
     rendition must save. A rendition has `ratio` of its original's tokens, `max_rendition_tokens` at most;
     head and tail have `headtail_tokens`. `high_water` and `low_water` are shares of a budget.
     `protected`: regular expressions whose matches no compressed rendition may lose.
+    `tool_kinds`: what the results of tools are, by the tools' names (a mapping or pairs), where it is not to
+    be told from the content; `verbatim` results are shortened by a budget only.
     `observation_markers`: beginnings of user messages that are results. `call_markers`: beginnings of lines
     in assistant texts that are tool calls. `compress_timeout_s`: time for one rendition, None for no limit.
     """
@@ -39,6 +45,7 @@ class ViewPolicy:
     low_water: float = 0.7
     on_drafter_overflow: Literal["truncate", "raise"] = "truncate"
     protected: tuple[str, ...] = ()
+    tool_kinds: Mapping[str, ToolKind] | tuple[tuple[str, ToolKind], ...] = ()
     observation_markers: tuple[str, ...] = (
         "Observation:",
         "Call id:",
@@ -76,11 +83,38 @@ class ViewPolicy:
             texts = getattr(self, name)
             is_texts = isinstance(texts, tuple) and all(isinstance(text, str) and text for text in texts)
             self._check(name, is_texts, "a tuple of non-empty strings")
+        self._check_tool_kinds()
         for pattern in self.protected:
             try:
                 re.compile(pattern)
             except re.error as error:
                 raise ConfigurationError(f"protected={pattern!r}: no regular expression ({error})") from error
+
+    def kind_of(self, tool: str | None) -> ToolKind | None:
+        """The kind that was named for a tool's results; None where there is none."""
+        return next((kind for name, kind in self._kind_pairs() if name == tool), None)
+
+    @property
+    def compressor_kinds(self) -> tuple[ContentKind, ...]:
+        """The kinds named for tools that a compressor has to know."""
+        return tuple(dict.fromkeys(kind for _, kind in self._kind_pairs() if kind != "verbatim"))
+
+    def _kind_pairs(self) -> tuple[tuple[str, ToolKind], ...]:
+        given = self.tool_kinds
+        return tuple(given.items()) if isinstance(given, Mapping) else given
+
+    def _check_tool_kinds(self) -> None:
+        pairs = self._kind_pairs()
+        kinds = (*get_args(ContentKind), "verbatim")
+        is_pairs = isinstance(pairs, tuple) and all(
+            isinstance(pair, tuple | list)
+            and len(pair) == 2
+            and isinstance(pair[0], str)
+            and pair[1] in kinds
+            for pair in pairs
+        )
+        self._check("tool_kinds", is_pairs, f"tool names with one of {', '.join(kinds)}")
+        object.__setattr__(self, "tool_kinds", tuple(map(tuple, pairs)))  # hashable, whatever was given
 
     def _check(self, name: str, is_valid: bool, limit: str) -> None:
         if not is_valid:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 
-from ..compress.base import Compressor, Rendition
+from ..compress.base import Compressor, ContentKind, KindCompressor, Rendition
 from ..compress.guarded import GuardedCompressor
 from ..compress.headtail import HeadTail
 from ..compress.marker import left_out
 from ..compress.message import EndsKept
+from ..errors import ConfigurationError
 from ..recording import Recorder
 from ..store import ContentStore, content_hash, short_reference
 from ..tokens import CachedCounter, TokenCounter
@@ -59,8 +60,13 @@ class Renditions:
         min_gain: float,
         protected: tuple[str, ...],
         timeout_s: float | None,
+        kinds: Iterable[ContentKind] = (),
     ) -> None:
-        self._compressor = GuardedCompressor(compressor, timeout_s=timeout_s, recorder=recorder)
+        def guarded(inner: Compressor) -> GuardedCompressor:
+            return GuardedCompressor(inner, timeout_s=timeout_s, recorder=recorder)
+
+        self._compressor = guarded(compressor)
+        self._by_kind = {kind: guarded(_as_kind(compressor, kind)) for kind in kinds}
         self._message_compressor = EndsKept(self._compressor)
         self._counter = counter
         self._cached_counter = CachedCounter(counter)
@@ -81,10 +87,15 @@ class Renditions:
         """The text with what the other methods need to know of it."""
         return Original(text, self.count(text), digest=content_hash(text))
 
-    def compressed(self, original: Original, query: str, target_tokens: int) -> Shown:
-        """The compressor's rendition; the original where it saves too little or cuts a protected span."""
-        key = (original.digest, content_hash(query), target_tokens)
-        return self._cached(key, original, lambda: self._compress(original, query, target_tokens))
+    def compressed(
+        self, original: Original, query: str, target_tokens: int, kind: ContentKind | None = None
+    ) -> Shown:
+        """The compressor's rendition; the original where it saves too little or cuts a protected span.
+
+        `kind` is what the content is known to be, one of those that this object was made for.
+        """
+        key = (original.digest, content_hash(query), target_tokens, kind)
+        return self._cached(key, original, lambda: self._compress(original, query, target_tokens, kind))
 
     def compressed_message(self, original: Original, target_tokens: int) -> Shown:
         """A user's message with its ends as they are and its middle compressed by what they ask."""
@@ -131,8 +142,11 @@ class Renditions:
         except Exception as error:
             self._recorder.record("store_failed", error=type(error).__name__)
 
-    def _compress(self, original: Original, query: str, target_tokens: int) -> Shown:
-        made = self._compressor.compress(
+    def _compress(
+        self, original: Original, query: str, target_tokens: int, kind: ContentKind | None
+    ) -> Shown:
+        compressor = self._compressor if kind is None else self._by_kind[kind]
+        made = compressor.compress(
             original.text, query=query, target_tokens=target_tokens, counter=self._counter
         )
         return self._worthwhile(original, made)
@@ -163,3 +177,29 @@ class Renditions:
     def _mark(self, text: str) -> Shown:
         marker = left_out(len(text), short_reference(text))
         return Shown(marker, self.count(marker), "marker")
+
+
+@dataclass(frozen=True, slots=True)
+class _AsKind:
+    """A compressor that takes every content for one kind."""
+
+    inner: KindCompressor
+    kind: ContentKind
+
+    @property
+    def configuration(self) -> str:
+        return f"as-{self.kind}({self.inner.configuration})"
+
+    def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
+        return self.inner.compress_as(
+            self.kind, text, query=query, target_tokens=target_tokens, counter=counter
+        )
+
+
+def _as_kind(compressor: Compressor, kind: ContentKind) -> Compressor:
+    if not isinstance(compressor, KindCompressor):
+        raise ConfigurationError(
+            f"tool_kinds: {type(compressor).__name__} has no compress_as, so a tool's results can only be "
+            "'verbatim'; use AutoCompressor, or leave the kinds out"
+        )
+    return _AsKind(compressor, kind)

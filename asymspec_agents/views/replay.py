@@ -122,7 +122,10 @@ class Replay:
         smallest = policy.first_sight_tokens + 1 if part.kind == "user" else policy.min_part_tokens
         if original.tokens < smallest:
             return self.shown[index]
+        kind = policy.kind_of(part.tool)
+        if kind == "verbatim":
+            return self.shown[index]
         target = max(1, min(policy.max_rendition_tokens, int(original.tokens * policy.ratio)))
         if part.kind == "user" and not part.query:
             return self.renditions.compressed_message(original, target)
-        return self.renditions.compressed(original, part.query, target)
+        return self.renditions.compressed(original, part.query, target, kind)

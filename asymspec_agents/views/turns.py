@@ -31,7 +31,8 @@ class TextPart:
     """One text of one message; `part` is None where the content is a string, `turn` None outside turns.
 
     `query` is what the text was wanted for: the task's first user message and the call that produced it; of a
-    user's text, the other texts of its message, none where it stands alone.
+    user's text, the other texts of its message, none where it stands alone. `tool` is the name of the tool
+    whose result the text is, None where that is not known.
     """
 
     message: int
@@ -40,6 +41,7 @@ class TextPart:
     kind: PartKind
     turn: int | None
     query: str
+    tool: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +95,9 @@ class _Reader:
             self._read_user(index, message, texts, following)
         else:
             self.num_turns = max(self.num_turns, 1)
-            query = _query(self._task, self._asked.first(message.tool_call_id))
+            call = self._asked.first(message.tool_call_id)
             for part, text in texts:
-                self._add_result(index, part, text, query)
+                self._add_result(index, part, text, call, message.name)
         self._previous_role = message.role
 
     def _read_answer(self, index: int, message: Message, texts: list[tuple[int | None, str]]) -> None:
@@ -131,11 +133,12 @@ class _Reader:
                 query = _query(self._task, _excerpt(others)) if others.strip() else ""
                 self.parts.append(TextPart(index, part, text, "user", None, query))
             else:
-                self._add_result(index, part, text, _query(self._task, self._asked.first(None)))
+                self._add_result(index, part, text, self._asked.first(None), None)
 
-    def _add_result(self, index: int, part: int | None, text: str, query: str) -> None:
+    def _add_result(self, index: int, part: int | None, text: str, call: _Call, name: str | None) -> None:
         self.num_turns = max(self.num_turns, 1)  # an orphan is in a turn without an answer
-        self.parts.append(TextPart(index, part, text, "result", self.num_turns - 1, query))
+        query = _query(self._task, call.asked)
+        self.parts.append(TextPart(index, part, text, "result", self.num_turns - 1, query, call.tool or name))
 
     def _is_observation(self, text: str) -> bool:
         may_observe = bool(self.user_messages or self.num_turns)
@@ -149,30 +152,40 @@ class _Reader:
         return bool(texts) and self._is_observation(texts[0][1])
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What was asked, and of which tool where it was one."""
+
+    asked: str
+    tool: str | None
+
+
 class _Asked:
     """The calls of one turn, by id; several calls may share an id and are then answered in order."""
 
     def __init__(self) -> None:
-        self._by_id: dict[str | None, list[str]] = {}
-        self._all: list[str] = []
+        self._by_id: dict[str | None, list[_Call]] = {}
+        self._all: list[_Call] = []
 
     def add_text(self, text: str) -> None:
-        self._all.append(_excerpt(text))
+        self._all.append(_Call(_excerpt(text), None))
 
     def add_calls(self, message: Message) -> None:
         for call in message.tool_calls or ():
             if call.function is None:
                 continue
             asked = f"{call.function.name} {_excerpt(as_written(call.function.arguments))}"
-            self._all.append(asked)
-            self._by_id.setdefault(call.id, []).append(asked)
+            self._all.append(_Call(asked, call.function.name))
+            self._by_id.setdefault(call.id, []).append(self._all[-1])
 
-    def first(self, call_id: str | None) -> str:
+    def first(self, call_id: str | None) -> _Call:
         """The call a result answers; all calls of the turn where the result does not say."""
         waiting = self._by_id.get(call_id) if call_id is not None else None
         if waiting:
             return waiting.pop(0) if len(waiting) > 1 else waiting[0]
-        return _excerpt("\n".join(self._all))
+        tools = {call.tool for call in self._all}
+        asked = _excerpt("\n".join(call.asked for call in self._all))
+        return _Call(asked, tools.pop() if len(tools) == 1 else None)
 
 
 def message_texts(message: Message) -> list[tuple[int | None, str]]:

@@ -42,7 +42,7 @@ def both_models():
         ),
         RoutedModel(
             OpenAIModel("m", api_key=SECRET, client=FakeClient(), extra_headers={"Authorization": SECRET}),
-            ContextRouter(ViewPolicy(keep_last=3, protected=(r"\d+",))),
+            ContextRouter(ViewPolicy(keep_last=3, protected=(r"\d+",), tool_kinds={"read": "log"})),
         ),
     ]
 

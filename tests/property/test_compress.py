@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -53,6 +54,19 @@ PIECES = [
         "2026-11-29 10:00:00 INFO x 1\n",
         "|",
         "[… 3 characters …]",
+        "```\n",
+        "## Part\n",
+        "<p>",
+        "<script>",
+        "</main>",
+        "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n",
+        "+added\n",
+        "-gone\n",
+        "\u2028",
+        "\u202eright",
+        "https://a.b/c ",
+        "INV-0012 ",
+        "/srv/x.py ",
     ),
 ]
 texts = st.one_of(
@@ -65,7 +79,7 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(max_size=8), inner, max_size=20),
     max_leaves=120,
 )
-kinds: list[ContentKind] = ["text", "json", "json_lines", "code", "log", "table", "html", "tool_docs"]
+kinds: tuple[ContentKind, ...] = get_args(ContentKind)
 COMPRESSOR = AutoCompressor()
 
 

@@ -39,6 +39,9 @@ SAMPLES: list[tuple[str, ContentKind]] = [
     ("a\tb\n" + "1\t2\n" * 20, "table"),
     ("| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 20, "table"),
     ("import os\n\n\ndef f(x):\n    return x\n", "code"),
+    ("# Title\n\nSome words.\n\n## Part\n\nMore words.\n" * 3, "markdown"),
+    ("How to call it:\n\n```python\nf(1)\n```\n", "markdown"),
+    ("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n", "diff"),
     ("#include <stdio.h>\nint main(void) {\n  int x = 1;\n  return x;\n}\n" * 4, "code"),
 ]
 
@@ -72,6 +75,14 @@ def test_a_label_stays_in_front_of_structured_content() -> None:
     assert label == "Observation:"
     assert short_reference(body) in json.loads(shortened)[-1]
     assert COUNTER.count(rendition.text) <= 100
+
+
+def test_lines_before_a_json_document_stay_and_it_stays_json() -> None:
+    body = json.dumps([{"id": number} for number in range(300)], indent=1)
+    rendition = compress("I found these rows.\nThere may be more.\n\n" + body, 100)
+    assert rendition.kind == "json"
+    assert rendition.text.startswith("I found these rows.\nThere may be more.\n\n[")
+    json.loads(rendition.text.split("\n\n", 1)[1])
 
 
 @pytest.mark.parametrize("kind", get_args(ContentKind))

@@ -133,6 +133,24 @@ def test_signature_text() -> None:
     assert signature_text(tool()) == "f()"
 
 
+ITEM = {"properties": {"b": {"type": "string"}}, "required": ["b"]}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "written"),
+    [
+        ({"$ref": "#/$defs/I", "$defs": {"I": ITEM}}, "f(I) where I = {b: string}"),
+        ({"anyOf": [ITEM, {"type": "string"}]}, "f({b: string}|string)"),
+        ({"allOf": [ITEM, {"properties": {"c": {}}}]}, "f({b: string}&{c?: any})"),
+        ({"properties": {"o": {**ITEM, "anyOf": [{"required": ["b"]}]}}}, "f(o?: {b: string})"),
+        ({"properties": {"p": {"prefixItems": [{"type": "string"}, {}]}}}, "f(p?: [string, any])"),
+        ({"type": "object"}, "f()"),
+    ],
+)
+def test_signatures_of_odd_schemas(parameters: Any, written: str) -> None:
+    assert signature_text(tool(parameters=parameters)) == written
+
+
 def test_a_list_of_tools_as_content_becomes_signatures() -> None:
     tools = [
         {
