@@ -18,7 +18,7 @@ from .linked import LinkedPassage, linked_scores
 from .marker import left_out, short_reference
 from .ranking import Bm25Ranker, Ranker, best_matches
 from .segments import Passage, Span, segment
-from .terms import query_terms, terms
+from .terms import query_terms, term_lists, terms
 
 __all__ = ["Extractive"]
 
@@ -27,7 +27,7 @@ _OPENING_BONUS = 0.25
 _MATCH_WEIGHT = 0.15
 _NAMES_WEIGHT = 0.3
 _NUM_FILLINGS = 4
-_MAX_PASSAGES = 500  # of a longer text, those that hold most of the query's terms are looked at
+_MAX_PASSAGES = 300  # of a longer text, those that hold most of the query's terms are looked at
 _MAX_MISSES = 20  # candidates too long for what is left, before a filling ends
 _MAX_BLANK = 40  # characters of white space between neighbours that are kept as they are
 
@@ -76,7 +76,7 @@ class Extractive:
         if len(passages) > _MAX_PASSAGES:
             looked_at = best_matches([_whole(text, passage) for passage in passages], wanted, _MAX_PASSAGES)
         spans = [(index, span) for index in looked_at for span in passages[index].sentences]
-        sentence_terms = [terms(text[span.start : span.end]) for _, span in spans]
+        sentence_terms = term_lists(text[span.start : span.end] for _, span in spans)
         found = iter(sentence_terms)
         linked = [_linked(text, passages[index], found) for index in looked_at]
         scores, names = linked_scores(self.ranker, linked, query, wanted)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..errors import MissingDependencyError
-from .terms import terms
+from .terms import term_lists
 
 __all__ = [
     "Bm25Ranker",
@@ -127,7 +127,7 @@ def relevance(ranker: Ranker, texts: Sequence[str], wanted: Sequence[str]) -> li
     ranked: Sequence[int] = range(len(texts))
     if len(texts) > _MAX_RANKED:
         ranked = best_matches(texts, wanted, _MAX_RANKED)
-    found = ranker.rank([terms(texts[index]) for index in ranked]).scores(wanted)
+    found = ranker.rank(term_lists(texts[index] for index in ranked)).scores(wanted)
     scores = [0.0] * len(texts)
     for index, score in zip(ranked, found, strict=True):
         scores[index] = score
