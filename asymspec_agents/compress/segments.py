@@ -18,7 +18,7 @@ _MAX_SPANS = 50_000
 
 _LINE = re.compile(r"[^\n]+")
 # What may end a sentence begins with its marks, so that text between them is passed over fast. Western marks
-# end one before white space only, but not after an initial or a common abbreviation, nor before a small letter.
+# end one before white space only, not after an initial or a common abbreviation, nor before a small letter.
 _MARKS = re.compile(r"[.!?…。！？｡؟।]+[\"'”’)\]」』）]*\s*")
 _WESTERN_MARKS = frozenset(".!?…")
 _ABBREVIATION = re.compile(r"\b(?:[A-Z]|Dr|Mr|Ms|St|No|vs|Jr|Sr|cf|Mrs|Inc|Ltd|Gen|Col|Rev|Vol|Fig)$")
