@@ -3,9 +3,10 @@
 `ASYMSPEC_DATA=… python benchmarks/cache_stability.py --tokenizer MODEL_FOLDER` writes
 benchmarks/results/cache_stability.json and prints a table.
 
-Conversations: BFCL's memory conversations (users' messages only, so each is answered "Understood."), API-Bank's
-dialogues (calls of tools and their results), MultiChallenge's. A call is a conversation up to an assistant
-message, or all of it where it ends otherwise. Its two views are rendered by the model's own chat template.
+Conversations: BFCL's memory conversations (users' messages only, so each is answered "Understood."),
+API-Bank's dialogues (calls of tools and their results), MultiChallenge's. A call is a conversation up to an
+assistant message, or all of it where it ends otherwise. Its two views are rendered by the model's own chat
+template.
 
 Reused are the tokens that a prompt has in common, from its start, with the same view's prompt of the call
 before. The best possible is what would be reused by the view that changes nothing but what it must: messages

@@ -3,11 +3,11 @@
 `ASYMSPEC_DATA=… python benchmarks/compression.py --tokenizer MODEL_FOLDER [--rivals-python PYTHON]
 [--encoder FOLDER]` writes benchmarks/results/compression.json and prints Markdown tables.
 
-Questions: see `evidence`. The query is the question, the target a share of the context's tokens by the model's
-tokenizer. Every rival is compared with query-aware extraction at equal tokens: extraction gets as its target
-what the rival's view really took, question by question, and the difference is given with a paired bootstrap
-interval (95%). API documentation: API-Bank's catalogue as one JSON text, the query a dialogue's first user
-text; an API survives if its name and all its input parameters' names are left behind one another.
+Questions: see `evidence`. The query is the question, the target a share of the context's tokens by the
+model's tokenizer. Every rival is compared with query-aware extraction at equal tokens: extraction gets as its
+target what the rival's view really took, question by question, and the difference is given with a paired
+bootstrap interval (95%). API documentation: API-Bank's catalogue as JSON text, the query a dialogue's first
+user text; an API survives if its name is left, and all its input parameters' names behind it.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ A rival that is not installed is left out. One that cannot aim at a size (`aims`
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import json
 import logging
@@ -54,18 +55,30 @@ def langchain_trim(text: str, query: str, target: int, count: Count) -> str:
 
 
 def sumy_lexrank(text: str, query: str, target: int, count: Count) -> str:
-    """LexRank's sentences, as many as fit. Its own splitter needs a download, so sentences are split here."""
+    """LexRank's sentences, best first, as many as fit, in their order."""
+    kept: list[tuple[int, str]] = []
+    for place, sentence in _lexrank(text):
+        sentences = sorted([*kept, (place, sentence)])
+        if count("\n".join(part for _, part in sentences)) > target:
+            break
+        kept = sentences
+    return "\n".join(part for _, part in kept)
+
+
+@functools.cache
+def _lexrank(text: str) -> list[tuple[int, str]]:
+    """The sentences with their places, best first. Its own splitter needs a download: they are split here."""
     from sumy.parsers.plaintext import PlaintextParser
     from sumy.summarizers.lex_rank import LexRankSummarizer
 
-    parser = PlaintextParser(text.replace("\n", "\n\n"), _Words())
-    num = max(1, len(parser.document.sentences))
-    shares = (1.0, 0.8, 0.6, 0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1, 0.05)
-    for share in shares:
-        view = "\n".join(map(str, LexRankSummarizer()(parser.document, max(1, int(num * share)))))
-        if count(view) <= target:
-            return view
-    return ""
+    rated: list[tuple[int, str]] = []
+
+    def keep_all(infos: Any) -> Any:  # called with the sentences, best first
+        rated.extend((info.order, str(info.sentence)) for info in infos)
+        return infos
+
+    LexRankSummarizer()(PlaintextParser(text.replace("\n", "\n\n"), _Words()).document, keep_all)
+    return rated
 
 
 class _Words:
