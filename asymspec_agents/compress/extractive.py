@@ -1,35 +1,33 @@
 """Query-aware extraction: the sentences of a text that bear on the query, in their order, gaps marked.
 
-Passages are scored against the query by BM25, and once more against the names and numbers that the best of
-them mention and the query does not: the second step of a question such as "when was the director of X born".
-A sentence's score is its passage's, plus its own, plus a bonus for opening a passage (where articles define
-what they are about). The weights were chosen on the HotpotQA and MuSiQue records named in the tests.
+Passages are scored first (see `linked`); a sentence then has its passage's score, a bonus for opening it
+(where articles define what they are about), and a little for its own match with the query and with the names
+that the best passages mention: the sentence that answers seldom repeats the question. The weights were chosen
+at the `dev` half of the multi-hop questions in benchmarks/evidence.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..tokens import TokenCounter
 from .base import Rendition
 from .headtail import HeadTail
+from .linked import LinkedPassage, linked_scores
 from .marker import left_out, short_reference
-from .ranking import Bm25Ranker, Ranker, relevance
+from .ranking import Bm25Ranker, Ranker, best_matches
 from .segments import Passage, Span, segment
-from .terms import names_and_numbers, query_terms, terms
+from .terms import query_terms, term_lists, terms
 
 __all__ = ["Extractive"]
 
 _GAP = "[…]"
-_NUM_BRIDGES = 4
-_BRIDGE_WEIGHT = 1.0
-_HEADING_WEIGHT = 1.0
-_SENTENCE_WEIGHT = 0.3
-_NAMED_WEIGHT = 0.5
 _OPENING_BONUS = 0.25
+_MATCH_WEIGHT = 0.15
+_NAMES_WEIGHT = 0.3
 _NUM_FILLINGS = 4
-_MAX_BRIDGED_PASSAGES = 2_000  # of longer texts, passages are scored by their match alone
+_MAX_PASSAGES = 300  # of a longer text, those that hold most of the query's terms are looked at
 _MAX_MISSES = 20  # candidates too long for what is left, before a filling ends
 _MAX_BLANK = 40  # characters of white space between neighbours that are kept as they are
 
@@ -54,7 +52,7 @@ class Extractive:
 
     @property
     def configuration(self) -> str:
-        return f"extractive/1(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
+        return f"extractive/2(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
 
     def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
         """A rendition of at most `target_tokens`, or the marker alone where the target is smaller."""
@@ -73,70 +71,42 @@ class Extractive:
     def _candidates(
         self, text: str, passages: list[Passage], query: str, wanted: list[str]
     ) -> list[_Candidate]:
-        """Every sentence with its score, best first; none where the query matches nothing."""
-        texts = [_passage_text(text, passage) for passage in passages]
-        if len(passages) <= _MAX_BRIDGED_PASSAGES:
-            passage_scores = self._bridged_scores(text, passages, texts, query, wanted)
-        else:
-            passage_scores = relevance(self.ranker, texts, wanted)
-        if not any(passage_scores):
+        """Sentences with their scores, best first; none where the query matches nothing."""
+        looked_at: Sequence[int] = range(len(passages))
+        if len(passages) > _MAX_PASSAGES:
+            looked_at = best_matches([_whole(text, passage) for passage in passages], wanted, _MAX_PASSAGES)
+        spans = [(index, span) for index in looked_at for span in passages[index].sentences]
+        sentence_terms = term_lists(text[span.start : span.end] for _, span in spans)
+        found = iter(sentence_terms)
+        linked = [_linked(text, passages[index], found) for index in looked_at]
+        scores, names = linked_scores(self.ranker, linked, query, wanted)
+        if not any(scores):
             return []
-        sentences = [text[span.start : span.end] for passage in passages for span in passage.sentences]
-        sentence_scores = iter(relevance(self.ranker, sentences, wanted))
+        passage_scores = dict(zip(looked_at, scores, strict=True))
+        ranking = self.ranker.rank(sentence_terms)
         candidates = []
-        for index, passage in enumerate(passages):
-            for place, span in enumerate(passage.sentences):
-                score = passage_scores[index] + _SENTENCE_WEIGHT * next(sentence_scores)
-                candidates.append(_Candidate(score + _OPENING_BONUS * (place == 0), index, span))
+        for (index, span), match, named in zip(
+            spans, ranking.scores(wanted), ranking.scores(names), strict=True
+        ):
+            score = passage_scores[index] + _MATCH_WEIGHT * match + _NAMES_WEIGHT * named
+            if span == passages[index].sentences[0]:
+                score += _OPENING_BONUS
+            candidates.append(_Candidate(round(score, 6), index, span))
         # Sorting is stable: of equal scores the earlier sentence comes first.
         return sorted(candidates, key=lambda candidate: -candidate.score)
 
-    def _bridged_scores(
-        self, text: str, passages: list[Passage], texts: list[str], query: str, wanted: list[str]
-    ) -> list[float]:
-        """A score in [0, 1] for each passage: its match, its heading's, and its links to the best matches."""
-        ranking = self.ranker.rank([terms(passage) for passage in texts])
-        scores = ranking.scores(wanted)
-        headings = [_names(text, passage) for passage in passages]
-        asked = _folded(query)
-        for index, names in enumerate(headings):
-            if any(name in asked for name in names):
-                scores[index] += _HEADING_WEIGHT
-        scores = _normal(scores)
-        bridged = list(scores)
-        for bridge in sorted(range(len(passages)), key=lambda index: -scores[index])[:_NUM_BRIDGES]:
-            told = _folded(texts[bridge])
-            unasked = set(terms(names_and_numbers(texts[bridge]))).difference(wanted)
-            found = ranking.scores(sorted(unasked))
-            found[bridge] = 0.0
-            for index, score in enumerate(_normal(found)):
-                if index != bridge:
-                    is_named = any(name in told for name in headings[index])
-                    link = _BRIDGE_WEIGHT * score + _NAMED_WEIGHT * is_named
-                    bridged[index] = max(bridged[index], scores[index] + scores[bridge] * link)
-        return _normal(bridged)
+
+def _linked(text: str, passage: Passage, sentence_terms: Iterator[list[str]]) -> LinkedPassage:
+    headings = tuple(text[span.start : span.end] for span in passage.headings)
+    words = [term for heading in headings for term in terms(heading)]
+    for _ in passage.sentences:
+        words += next(sentence_terms)
+    return LinkedPassage(headings, _whole(text, passage), words)
 
 
-def _folded(text: str) -> str:
-    """The terms of a text as one string in which another one's can be looked up."""
-    return f" {' '.join(terms(text))} "
-
-
-def _normal(scores: list[float]) -> list[float]:
-    best = max(scores, default=0.0)
-    return [round(score / best, 6) for score in scores] if best > 0 else scores
-
-
-def _names(text: str, passage: Passage) -> list[str]:
-    """The passage's headings as they would stand in a folded text, those of a letter or two aside."""
-    names = (_folded(text[span.start : span.end].split(" (")[0]) for span in passage.headings)
-    return [name for name in names if len(name) > 5]
-
-
-def _passage_text(text: str, passage: Passage) -> str:
-    return text[
-        (passage.headings or passage.sentences)[0].start : (passage.sentences or passage.headings)[-1].end
-    ]
+def _whole(text: str, passage: Passage) -> str:
+    spans = passage.headings + passage.sentences
+    return text[spans[0].start : spans[-1].end]
 
 
 def _extract(

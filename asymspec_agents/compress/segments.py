@@ -17,12 +17,12 @@ _MAX_SENTENCE_CHARACTERS = 600
 _MAX_SPANS = 50_000
 
 _LINE = re.compile(r"[^\n]+")
-# Not after an initial or a common abbreviation, and not before a small letter. A run of marks is tried once,
-# from its start, so that matching stays linear.
-_ABBREVIATION = r"(?<!\b[A-Z])(?<!\b(?:Dr|Mr|Ms|St|No|vs|Jr|Sr|cf))(?<!\b(?:Mrs|Inc|Ltd|Gen|Col|Rev|Vol|Fig))"
-_SENTENCE_END = re.compile(
-    _ABBREVIATION + r"(?<![.!?…])[.!?…]+[\"'”’)\]]*[ \t]+(?![a-z])" + "|" + r"[。！？｡؟।]+[」』”’）]*\s*"
-)
+# What may end a sentence begins with its marks, so that text between them is passed over fast. Western marks
+# end one before white space only, not after an initial or a common abbreviation, nor before a small letter.
+_MARKS = re.compile(r"[.!?…。！？｡؟।]+[\"'”’)\]」』）]*\s*")
+_WESTERN_MARKS = frozenset(".!?…")
+_ABBREVIATION = re.compile(r"\b(?:[A-Z]|Dr|Mr|Ms|St|No|vs|Jr|Sr|cf|Mrs|Inc|Ltd|Gen|Col|Rev|Vol|Fig)$")
+_MAX_ABBREVIATION = 5  # characters looked back at: the longest and those that show where it begins
 _ENDS_SENTENCE = re.compile(r"[.!?,;。！？｡、，；؟।][\"'”’)\]」』]*$")
 
 
@@ -116,10 +116,19 @@ def _length(passage: Passage) -> int:
 
 def _sentences(text: str, line: Span) -> Iterator[Span]:
     start = line.start
-    for match in _SENTENCE_END.finditer(text, line.start, line.end):
-        yield from _pieces(text, start, match.end())
-        start = match.end()
+    for marks in _MARKS.finditer(text, line.start, line.end):
+        if _ends_sentence(text, marks.start(), marks.end()):
+            yield from _pieces(text, start, marks.end())
+            start = marks.end()
     yield from _pieces(text, start, line.end)
+
+
+def _ends_sentence(text: str, start: int, end: int) -> bool:
+    """Whether the marks at text[start:end], with the white space behind them, end a sentence."""
+    if text[start] not in _WESTERN_MARKS:
+        return True
+    is_within = not text[end - 1].isspace() or "a" <= text[end : end + 1] <= "z"
+    return not is_within and not _ABBREVIATION.search(text[max(start - _MAX_ABBREVIATION, 0) : start])
 
 
 def _pieces(text: str, start: int, end: int) -> Iterator[Span]:

@@ -4,8 +4,9 @@ script has no spaces."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-__all__ = ["names_and_numbers", "query_terms", "terms"]
+__all__ = ["names_and_numbers", "query_terms", "term_lists", "terms"]
 
 # Scripts written without spaces: Thai, Lao, Burmese, Khmer, Kana, Han, and Hangul, whose particles stick to
 # the word.
@@ -30,13 +31,21 @@ _STOP_WORDS = re.findall(
 
 def terms(text: str) -> list[str]:
     """The terms of `text` in order, case-folded; an English ending such as -s or -ing is cut off."""
-    known: dict[str, tuple[str, ...]] = {}  # texts repeat their words
-    found: list[str] = []
-    for run in _RUN.findall(text):
-        parts = known.get(run)
-        if parts is None:
-            parts = known[run] = _split(run)
-        found += parts
+    return term_lists((text,))[0]
+
+
+def term_lists(texts: Iterable[str]) -> list[list[str]]:
+    """The terms of each text: faster than one by one, since texts repeat their words."""
+    known: dict[str, tuple[str, ...]] = {}
+    found: list[list[str]] = []
+    for text in texts:
+        words: list[str] = []
+        for run in _RUN.findall(text):
+            parts = known.get(run)
+            if parts is None:
+                parts = known[run] = _split(run)
+            words += parts
+        found.append(words)
     return found
 
 

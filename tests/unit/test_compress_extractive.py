@@ -12,9 +12,10 @@ import pytest
 pytest.importorskip("bm25s")
 
 from asymspec_agents.compress.extractive import Extractive
-from asymspec_agents.compress.ranking import Bm25Ranker, NoRanker, relevance
+from asymspec_agents.compress.linked import LinkedPassage, linked_scores
+from asymspec_agents.compress.ranking import Bm25Ranker, NoRanker, best_matches, relevance
 from asymspec_agents.compress.segments import segment
-from asymspec_agents.compress.terms import query_terms, terms
+from asymspec_agents.compress.terms import query_terms, term_lists, terms
 from asymspec_agents.store import short_reference
 from asymspec_agents.tokens import EstimateCounter
 
@@ -120,3 +121,70 @@ def test_evidence_of_multi_hop_questions_survives_at_a_third_of_the_tokens() -> 
                 found += any(answer in shortened for answer in record["answers"])
     assert kept / supporting >= 0.9
     assert found / answers >= 0.8
+
+
+def test_a_link_found_by_a_link_is_followed() -> None:
+    teacher = "Anna Weber\nAnna Weber taught drawing. Her only pupil in Neuruppin was Otto Brandt."
+    pupil = "Otto Brandt\nOtto Brandt became a geologist. He mapped the Harz."
+    architect = "Karl Schinkel\nKarl Schinkel was an architect. He learned to draw from Anna Weber."
+    text = "\n\n".join(
+        [*FILLER[:3], pupil, *FILLER[3:6], architect, FILLER[6], LIGHTHOUSE, teacher, *FILLER[7:]]
+    )
+    scores, names = linked_scores(Bm25Ranker(), linked(text), LIGHTHOUSE_QUERY, query_terms(LIGHTHOUSE_QUERY))
+    ranked = sorted(range(len(scores)), key=lambda index: -scores[index])
+    headings = [passage.headings[0] for passage in linked(text)]
+    assert ranked[0] == headings.index("Lighthouse")
+    assert {headings[index] for index in ranked[:3]} == {"Lighthouse", "Karl Schinkel", "Anna Weber"}
+    assert scores[headings.index("Otto Brandt")] > max(
+        scores[headings.index(name)] for name in ("Gera", "Jena")
+    )
+    assert {"schinkel", "karl", "arkona"} <= set(names)
+    assert "lighthouse" not in names
+
+
+LIGHTHOUSE_QUERY = "Where did the teacher of the designer of the lighthouse work?"
+
+
+def linked(text: str) -> list[LinkedPassage]:
+    found = []
+    for passage in segment(text):
+        spans = passage.headings + passage.sentences
+        whole = text[spans[0].start : spans[-1].end]
+        headings = tuple(text[span.start : span.end] for span in passage.headings)
+        found.append(LinkedPassage(headings, whole, terms(whole)))
+    return found
+
+
+def test_passages_without_a_match_have_no_links() -> None:
+    scores, names = linked_scores(Bm25Ranker(), linked("\n\n".join(FILLER)), "zyzzyva", ["zyzzyva"])
+    assert scores == [0.0] * len(FILLER)
+    assert names == []
+
+
+def test_of_very_many_passages_the_best_matches_are_looked_at() -> None:
+    filler = [
+        f"Place {number}\nThe lamp of place {number} is old. Nobody knows more." for number in range(2_000)
+    ]
+    text = "\n\n".join([*filler[:1_500], LIGHTHOUSE, *filler[1_500:]])
+    assert "Karl Schinkel" in extract(text, "Who designed the lighthouse with the old lamp?", 300)
+
+
+def test_best_matches_prefer_rare_terms_and_keep_the_texts_order() -> None:
+    texts = ["common"] * 50 + ["common rare"] + ["common"] * 50 + ["rare rare", "nothing"]
+    assert best_matches(texts, ["common", "rare"], 2) == [50, 101]
+    assert best_matches(texts, ["common", "rare"], 1_000) == list(range(102))
+    assert best_matches(texts, ["absent"], 10) == []
+    assert best_matches([], ["absent"], 10) == []
+
+
+def test_western_marks_end_a_sentence_before_white_space_only() -> None:
+    text = "It costs 3.50 at www.example.org! Is e.g. this one? 是吗？对。 (He said so.) Yes"
+    (passage,) = segment(text)
+    assert [text[span.start : span.end] for span in passage.sentences] == [
+        *("It costs 3.50 at www.example.org!", "Is e.g. this one?", "是吗？", "对。", "(He said so.)", "Yes")
+    ]
+
+
+def test_term_lists_are_the_terms_of_each_text() -> None:
+    texts = ["Running getUserToken", "", "Running 灯塔站"]
+    assert term_lists(texts) == [terms(text) for text in texts]
