@@ -40,7 +40,7 @@ _SIZES: dict[str, Any] = {
 
 
 def make_checkpoint(kind: str, folder: Path, seed: int = 0) -> Path:
-    """A checkpoint of a kind in `folder`, which is made; equal seeds give equal checkpoints."""
+    """A checkpoint of a kind in `folder`, which is made."""
     tokenizer: Any
     model: Any
     with torch.random.fork_rng():

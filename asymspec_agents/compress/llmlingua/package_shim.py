@@ -89,7 +89,8 @@ class _RenamedTokens:
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        self._own = {"[CLS]": tokenizer.cls_token, "[SEP]": tokenizer.sep_token, "[PAD]": tokenizer.pad_token}
+        own = {"[CLS]": tokenizer.cls_token, "[SEP]": tokenizer.sep_token, "[PAD]": tokenizer.pad_token}
+        self._own = {name: token for name, token in own.items() if token is not None}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tokenizer, name)
