@@ -28,7 +28,10 @@ KINDS = ("bert", "xlm-roberta", "byte-level")
 PROSE = long_text(14_000, seed=7)
 """Prose of several chunks, with numbers, marks and JSON records."""
 
-_MULTILINGUAL = "Übermäßig große Öfen: ça coûte 3,50 € (±2%). Это тест. 中文文本很有用。 日本語のテスト。 한국어 시험입니다. "
+_MULTILINGUAL = (
+    "Übermäßig große Öfen: ça coûte 3,50 € (±2%). Это тест. "
+    "中文文本很有用。 日本語のテスト。 한국어 시험입니다. "
+)
 _SIZES: dict[str, Any] = {
     "hidden_size": 32,
     "num_hidden_layers": 2,

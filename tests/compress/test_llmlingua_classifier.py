@@ -108,9 +108,7 @@ def test_what_another_still_waits_for_is_done() -> None:
 
     classifier = Classifier(Model(hold), batch_size=1, max_cached=10)
     with ThreadPoolExecutor(1) as pool:
-        patient = pool.submit(
-            classifier.scores, [ids(1), ids(2)], timeout_s=WAIT_S, on_progress=nothing
-        )
+        patient = pool.submit(classifier.scores, [ids(1), ids(2)], timeout_s=WAIT_S, on_progress=nothing)
         assert begun.wait(WAIT_S)
         with pytest.raises(TimeoutError):
             classifier.scores([ids(2), ids(3)], timeout_s=0.02, on_progress=nothing)

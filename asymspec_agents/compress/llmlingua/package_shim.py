@@ -55,17 +55,19 @@ class OfflineCompressor(PromptCompressor):  # type: ignore[misc]
 
     def labels(self, text: str, rate: float, counter: TokenCounter) -> list[tuple[str, bool]]:
         """The package's words of `text` and whether it keeps each at `rate`, which lies in (0, 1)."""
-        if all(token in self.special_tokens or token == "▁" for token in self.tokenizer.tokenize(text)):
+        ids = self.tokenizer(text, add_special_tokens=False).input_ids
+        if {"▁", *self.special_tokens}.issuperset(self.tokenizer.convert_ids_to_tokens(ids)):
             return []  # the package finds no word in it, and fails
         self.oai_tokenizer.counter = counter
-        answer = self.compress_prompt(
-            [text],
-            rate=rate,
-            use_context_level_filter=False,
-            return_word_label=True,
-            word_sep=_WORD_END,
-            label_sep=_LABEL,
-        )
+        with torch.random.fork_rng(devices=[]):  # its loader of batches draws a number
+            answer = self.compress_prompt(
+                [text],
+                rate=rate,
+                use_context_level_filter=False,
+                return_word_label=True,
+                word_sep=_WORD_END,
+                label_sep=_LABEL,
+            )
         lines = answer["fn_labeled_original_prompt"].split(_WORD_END)
         return [(line.partition(_LABEL)[0], line.endswith("1")) for line in lines]
 
@@ -94,6 +96,9 @@ class _RenamedTokens:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tokenizer, name)
+
+    def __call__(self, text: str, **options: Any) -> Any:
+        return self._tokenizer(text, **options)
 
     def convert_tokens_to_ids(self, tokens: list[str]) -> Any:
         return self._tokenizer.convert_tokens_to_ids([self._own.get(token, token) for token in tokens])
