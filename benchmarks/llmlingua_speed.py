@@ -106,7 +106,7 @@ def _timed(work: Callable[[], object]) -> Took:
 
 
 def measure(folder: Path, num_repeats: int) -> dict[str, Any]:
-    """Seconds of both for each length, the median ratio of the pairs, and what the same text costs us again."""
+    """Seconds of both for each length, the median ratio of the pairs, and what a text costs us again."""
     ours, theirs = LLMLingua2.load(folder, device="cpu", timeout_s=None), original(folder)
 
     def run_ours(text: str) -> Took:

@@ -38,6 +38,9 @@ class OfflineCompressor(PromptCompressor):  # type: ignore[misc]
     `counter` weighs words in the threshold, in place of OpenAI's tokenizer; set it before a call.
     """
 
+    tokenizer: Any
+    model: Any
+
     def __init__(self, folder: Path, *, family: Literal["wordpiece", "metaspace"], device: str) -> None:
         self.use_llmlingua2 = True
         self.max_batch_size = 1

@@ -62,10 +62,11 @@ def judge(
         sums = np.zeros(len(chunk.words), np.float32)
         np.add.at(sums, places, of_tokens[counts])
         numbers = np.bincount(places, minlength=len(chunk.words))
+        means: NDArray[np.float32] = np.divide(sums, numbers, dtype=np.float32, casting="unsafe")
         weights = np.array([weight(word) for word in chunk.words], np.int64)
         if not weights.any():
             weights += 1
-        judged.append(Judged(chunk.words, sums / numbers.astype(np.float32), weights))
+        judged.append(Judged(chunk.words, means, weights))
     return judged
 
 
