@@ -46,6 +46,7 @@ ENGINE = ("asymspec_agents/engine/",)
 DECODING = ("asymspec_agents/decoding/rule.py", "asymspec_agents/decoding/vocab.py")
 LAZY_ENGINE = ("asymspec_agents/tokens.py", "asymspec_agents/backends/local.py")
 COMPRESS = ("asymspec_agents/compress/",)
+LLMLINGUA = ("asymspec_agents/compress/llmlingua/",)
 WEIGHTS = ("asymspec_agents/weights", "asymspec_agents/config.py")
 SERVER = ("asymspec_agents/server/",)
 CLI = ("asymspec_agents/cli/",)
@@ -55,12 +56,13 @@ VLLM = ("integrations/vllm_asymspec/",)
 
 # Optional packages: which files may need them to be imported, and which may import them inside a function.
 OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "torch": (ENGINE + DECODING + VLLM, LAZY_ENGINE + PROBE),
-    "transformers": (ENGINE, LAZY_ENGINE + WEIGHTS),
-    "numpy": (ENGINE + VLLM, COMPRESS),
+    "torch": (ENGINE + DECODING + VLLM + LLMLINGUA, LAZY_ENGINE + PROBE),
+    "transformers": (ENGINE + LLMLINGUA, LAZY_ENGINE + WEIGHTS),
+    "numpy": (ENGINE + VLLM + LLMLINGUA, COMPRESS),
     "jinja2": (ENGINE, ()),
     "tokenizers": ((), ENGINE),
-    "safetensors": ((), ENGINE + VLLM),
+    "safetensors": ((), ENGINE + VLLM + LLMLINGUA),
+    "llmlingua": (("asymspec_agents/compress/llmlingua/package_shim.py",), ()),
     "gguf": ((), ENGINE),
     "llguidance": ((), ENGINE),
     "bm25s": ((), COMPRESS),

@@ -120,6 +120,7 @@ def test_the_command_line_explains_itself_with_only_the_base(run_in_base: Run, c
     [
         ("from asymspec_agents import weights; weights.resolve('smollm2-135m')", "engine"),
         ("from asymspec_agents.backends.local import LocalBackend; LocalBackend.load()", "engine"),
+        ("from asymspec_agents.compress.llmlingua import LLMLingua2", "engine"),
         ("from asymspec_agents.compress.ranking import Bm25Ranker; Bm25Ranker()", "compress"),
         ("from smolagents_asymspec import AsymSpecModel", "smolagents"),
     ],

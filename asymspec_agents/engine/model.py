@@ -165,7 +165,7 @@ def load_model(
     from safetensors import SafetensorError
 
     name = name or Path(folder).name
-    target = _device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    target = torch_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     torch_dtype = getattr(torch, dtype, None)
     if not isinstance(torch_dtype, torch.dtype) or not torch_dtype.is_floating_point:
         raise ConfigurationError(f"dtype={dtype!r} is no floating-point type of torch")
@@ -173,7 +173,7 @@ def load_model(
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
         if getattr(config, "is_encoder_decoder", False):
             raise IncompatibleModelsError(f"{name} is an encoder-decoder; a decoder-only model is needed")
-        with _no_progress_bar():
+        with no_progress_bar():
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 folder,
                 config=config,
@@ -193,7 +193,7 @@ def load_model(
     return CausalModel(module, name)
 
 
-def _device(device: str) -> torch.device:
+def torch_device(device: str) -> torch.device:
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:  # torch built without CUDA asserts
@@ -201,7 +201,7 @@ def _device(device: str) -> torch.device:
 
 
 @contextlib.contextmanager
-def _no_progress_bar() -> Iterator[None]:
+def no_progress_bar() -> Iterator[None]:
     """Keeps transformers from drawing bars meanwhile; whoever loads shows progress in a way of its own."""
     previous = set_tqdm_hook(lambda factory, args, kwargs: factory(*args, **{**kwargs, "disable": True}))
     try:

@@ -1,0 +1,180 @@
+"""What LLMLingua-2 costs here against the llmlingua package, on one checkpoint in one run.
+
+`python benchmarks/llmlingua_speed.py --output benchmarks/results/llmlingua_speed.json`. The checkpoint is
+made on the spot: random weights in the size of `bert-base-multilingual-cased` (or as the options say), as
+time does not depend on what the weights are. The package runs as it comes but for OpenAI's tokenizer, which
+it would fetch: our estimate weighs words in both. Each text is new to both, the order alternates, and the
+process's CPU seconds are compared: on a busy machine wall time says little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # when run as a script
+
+import torch
+from llmlingua import prompt_compressor
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+from transformers import BertConfig, BertForTokenClassification, BertTokenizer
+
+from asymspec_agents.compress.llmlingua import LLMLingua2
+from asymspec_agents.tokens import EstimateCounter
+from benchmarks.passages import long_text
+from benchmarks.provenance import provenance
+
+COUNTER = EstimateCounter()
+RATE = 0.3
+LENGTHS = {"40 tokens": 40, "one chunk": 440, "two chunks": 900}  # tokens, by our estimate
+
+
+class _Weights:
+    def encode(self, text: str) -> range:
+        return range(COUNTER.count(text))
+
+
+def make_checkpoint(folder: Path, *, num_layers: int, hidden_size: int, vocab_size: int) -> int:
+    """A random mBERT-like token classifier in `folder`; returns its number of parameters."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.WordPieceTrainer(vocab_size=3_000, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator([long_text(300_000)], trainer)
+    config = BertConfig(
+        vocab_size=max(vocab_size, tokenizer.get_vocab_size()),
+        hidden_size=hidden_size,
+        num_hidden_layers=num_layers,
+        num_attention_heads=max(hidden_size // 64, 1),
+        intermediate_size=4 * hidden_size,
+        num_labels=2,
+    )
+    torch.manual_seed(0)
+    model = BertForTokenClassification(config)
+    model.save_pretrained(folder)
+    BertTokenizer(vocab=tokenizer.get_vocab(), do_lower_case=False).save_pretrained(folder)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def original(folder: Path) -> Any:
+    """The package's own compressor."""
+    fetch = prompt_compressor.tiktoken.encoding_for_model
+    prompt_compressor.tiktoken.encoding_for_model = lambda name: _Weights()
+    try:
+        return prompt_compressor.PromptCompressor(
+            str(folder),
+            device_map="cpu",
+            model_config={"trust_remote_code": False},
+            use_llmlingua2=True,
+        )
+    finally:
+        prompt_compressor.tiktoken.encoding_for_model = fetch
+
+
+def texts(num_tokens: int, num_texts: int, seed: int) -> list[str]:
+    """Different texts of about a number of tokens."""
+    made = []
+    for index in range(num_texts):
+        text = f"{index} {long_text(num_tokens * 8, seed=1_000 * seed + index)}"
+        while COUNTER.count(text) > num_tokens:
+            text = text[: len(text) * 19 // 20]
+        made.append(text)
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """What one call took."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def _timed(work: Callable[[], object]) -> Took:
+    wall_s, cpu_s = time.perf_counter(), time.process_time()
+    work()
+    return Took(time.perf_counter() - wall_s, time.process_time() - cpu_s)
+
+
+def measure(folder: Path, num_repeats: int) -> dict[str, Any]:
+    """Seconds of both for each length, the median ratio of the pairs, and what a text costs us again."""
+    ours, theirs = LLMLingua2.load(folder, device="cpu", timeout_s=None), original(folder)
+
+    def run_ours(text: str) -> Took:
+        return _timed(lambda: ours.kept_words(text, rate=RATE, counter=COUNTER))
+
+    def run_theirs(text: str) -> Took:
+        return _timed(lambda: theirs.compress_prompt([text], rate=RATE))
+
+    (warm_up,) = texts(min(LENGTHS.values()), 1, seed=1)
+    run_ours(warm_up)
+    run_theirs(warm_up)
+    results = {}
+    for name, num_tokens in LENGTHS.items():
+        pairs: list[tuple[Took, Took]] = []
+        again: list[Took] = []
+        for index, text in enumerate(texts(num_tokens, num_repeats, seed=2)):
+            if index % 2:
+                package = run_theirs(text)
+                pairs.append((run_ours(text), package))
+            else:
+                pairs.append((run_ours(text), run_theirs(text)))
+            again.append(run_ours(text))
+        results[name] = {
+            "ours_cpu_s": [one.cpu_s for one, _ in pairs],
+            "package_cpu_s": [one.cpu_s for _, one in pairs],
+            "ours_wall_s": [one.wall_s for one, _ in pairs],
+            "package_wall_s": [one.wall_s for _, one in pairs],
+            "median_ratio": statistics.median(package.cpu_s / one.cpu_s for one, package in pairs),
+            "ours_again_cpu_s": statistics.median(one.cpu_s for one in again),
+        }
+    return results
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--hidden", type=int, default=768)
+    parser.add_argument("--vocab", type=int, default=119_547)
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(options.threads)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch, "bert-base-multilingual-cased")  # the package goes by the name
+        num_parameters = make_checkpoint(
+            folder, num_layers=options.layers, hidden_size=options.hidden, vocab_size=options.vocab
+        )
+        results = measure(folder, options.repeats)
+    print(f"{'':<14}{'ours CPU s':>12}{'package CPU s':>15}{'package/ours':>14}{'ours again ms':>15}")
+    for name, result in results.items():
+        ours_s = statistics.median(result["ours_cpu_s"])
+        package_s = statistics.median(result["package_cpu_s"])
+        ratio, again_ms = result["median_ratio"], result["ours_again_cpu_s"] * 1e3
+        print(f"{name:<14}{ours_s:>12.2f}{package_s:>15.2f}{ratio:>14.2f}{again_ms:>15.1f}")
+    made_with = provenance(
+        "torch",
+        "transformers",
+        "llmlingua",
+        num_repeats=options.repeats,
+        num_threads=options.threads,
+        num_parameters=num_parameters,
+    )
+    line = json.dumps({"provenance": made_with, "results": results})
+    print(line)
+    if options.output:
+        options.output.write_text(line + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Tests of single compressors that need fixtures of their own."""
