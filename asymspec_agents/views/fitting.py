@@ -12,6 +12,7 @@ from ..protocol import Edit, apply_edits
 from .fold import CompressedFold, FullFold
 from .policy import ViewPolicy
 from .prompt_size import PROMPT_TOKENS, message_overhead_tokens, tools_tokens
+from .rate import RateState
 from .renditions import Original, Renditions
 from .replay import Fold
 from .turns import History, read_history
@@ -74,9 +75,11 @@ class Fitter:
         self._renditions = renditions
         self._prompt_counter = prompt_counter
 
-    def read(self, messages: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Conversation:
+    def read(
+        self, messages: tuple[Message, ...], tools: tuple[ToolSpec, ...], task: str | None
+    ) -> Conversation:
         policy = self._policy
-        history = read_history(messages, policy.observation_markers, policy.call_markers)
+        history = read_history(messages, policy.observation_markers, policy.call_markers, task)
         return Conversation(
             messages,
             tools,
@@ -85,7 +88,7 @@ class Fitter:
             tuple(message_overhead_tokens(message, self._renditions.count) for message in messages),
         )
 
-    def fit(self, view: View, conversation: Conversation) -> Fitted:
+    def fit(self, view: View, conversation: Conversation, rate: RateState | None = None) -> Fitted:
         """The view within its limit, checked by an exact count where the estimate comes near it."""
         policy, tools = self._policy, conversation.tools
         folding = CompressedFold if view == "compressed" else FullFold
@@ -101,6 +104,7 @@ class Fitter:
                 policy,
                 overhead=conversation.overhead,
                 num_tokens=fixed_tokens,
+                rate=rate,
             ).run(limit * share if limit is not None and may_cut else None)
             return Fitted(fold, fold.num_tokens, is_exact=False)
 

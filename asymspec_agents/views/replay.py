@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from .policy import ViewPolicy
+from .rate import RateState
 from .renditions import Original, Renditions, Shown
 from .turns import History
 
@@ -39,7 +40,8 @@ class Replay:
     """What both folds share: the tier and form of every part met so far, and the prompt's tokens by estimate.
 
     `originals` are the history's parts in order. `overhead`: tokens of each message besides its texts.
-    `num_tokens` starts as the tokens of all that is no message.
+    `num_tokens` starts as the tokens of all that is no message. `rate` says to which share a turn is
+    compressed where the policy's own ratio does not hold.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Replay:
         *,
         overhead: Sequence[int],
         num_tokens: int,
+        rate: RateState | None = None,
     ) -> None:
         self.history = history
         self.originals = originals
@@ -58,9 +61,12 @@ class Replay:
         self.policy = policy
         self.overhead = overhead
         self.num_tokens = num_tokens
+        self.rate = rate
         self.shown: list[Shown] = []
         self.tiers: list[Tier] = []
         self.turns: list[list[int]] = [[] for _ in range(history.num_turns)]
+        self._latest_turn = -1
+        self._rated_turns: list[int] = []  # of each part: its turn, or the one before it
         self.users: dict[int, list[int]] = {message: [] for message in history.user_messages}
 
     def calls(self) -> Iterator[tuple[int, int]]:
@@ -94,6 +100,9 @@ class Replay:
             part, original = parts[index], self.originals[index]
             self.shown.append(original)
             self.tiers.append(Tier.VERBATIM)
+            # A user's words come after a turn and are compressed no later than in the call they are new in.
+            self._latest_turn = self._latest_turn if part.turn is None else part.turn
+            self._rated_turns.append(self._latest_turn)
             self.num_tokens += original.tokens
             if part.kind == "user":
                 self.users[part.message].append(index)
@@ -122,7 +131,11 @@ class Replay:
         smallest = policy.first_sight_tokens + 1 if part.kind == "user" else policy.min_part_tokens
         if original.tokens < smallest:
             return self.shown[index]
-        target = max(1, min(policy.max_rendition_tokens, int(original.tokens * policy.ratio)))
+        ratio, longest = policy.ratio, policy.max_rendition_tokens
+        if self.rate is not None:
+            ratio = self.rate.ratio(self._rated_turns[index], policy.ratio)
+            longest = round(longest * ratio / policy.ratio)
+        target = max(1, min(longest, int(original.tokens * ratio)))
         if part.kind == "user" and not part.query:
             return self.renditions.compressed_message(original, target)
         return self.renditions.compressed(original, part.query, target)
