@@ -33,10 +33,10 @@ class SummaryCompressor:
 
     Each prompt has at most `max_prompt_tokens`, and never more than the backend's own limit leaves room for;
     a text of more than `max_chunks` prompts loses its middle first. `cache` keeps summaries by content,
-    query, target and configuration: any mutable mapping of strings, so that processes can share one; in memory
-    where none is given. Without the same cache another process asks its model again, which gives the same
-    text as far as that model's greedy decoding does. `model` is the name in `configuration`; None asks the
-    backend. `template_kwargs` are variables of the chat template, such as one that turns reasoning off.
+    query, target and configuration: any mutable mapping of strings, so that processes can share one; in
+    memory where none is given. Without the same cache another process asks its model again, which gives the
+    same text as far as that model's greedy decoding does. `model` is the name in `configuration`; None asks
+    the backend. `template_kwargs` are variables of the chat template, such as one that turns reasoning off.
 
     `compress` raises where the model fails, is silent for `timeout_s` or answers nothing: routers guard it,
     and show head and tail in its place. A router's own `compress_timeout_s` should not be shorter. Each

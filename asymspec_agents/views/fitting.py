@@ -24,6 +24,7 @@ PromptCounter = Callable[[Sequence[Message], Sequence[ToolSpec]], int]
 
 MAX_EXACT_COUNTS = 4
 EXACT_FROM = 0.5  # share of a limit from which a view is counted exactly: estimates can be far off
+MAX_BYTE_TOKENS = 1.2  # tokens of a byte of text that is not ASCII, where no estimate can be relied on
 # Shares of a limit a view is folded for, by how far the estimate falls short of an exact count. Few and far
 # between, so that the calls of a conversation take the same one and their views keep a common prefix.
 BUDGET_SHARES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
@@ -109,11 +110,22 @@ class Fitter:
             return Fitted(fold, fold.num_tokens, is_exact=False)
 
         current = fitted(1.0)
-        if limit is not None and current.num_tokens > limit * EXACT_FROM:
+        if limit is not None and self._may_exceed(current, limit):
             current = self._check(view, current, limit, fitted, conversation)
         if limit is not None and current.num_tokens > limit:
             raise ContextOverflowError(view, current.num_tokens, limit, _ADVICE[view])
         return current
+
+    def _may_exceed(self, fitted: Fitted, limit: int) -> bool:
+        """Whether the prompt could be over the limit, the estimate being as wrong as it can be."""
+        if fitted.num_tokens > limit * EXACT_FROM:
+            return True
+        rare_bytes = sum(
+            len(shown.text.encode("utf-8", "surrogatepass"))
+            for shown in fitted.fold.shown
+            if not shown.text.isascii()
+        )
+        return fitted.num_tokens / EXACT_FROM + rare_bytes * MAX_BYTE_TOKENS > limit
 
     def _check(
         self,

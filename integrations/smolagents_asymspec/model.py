@@ -219,7 +219,7 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
         policy = getattr(self.routing.router, "policy", None)
         if self.rates is not None and policy is not None and policy.ratio != self.rates.control.ratio:
             raise ConfigurationError(
-                f"rate.ratio={self.rates.control.ratio}: must be the router's own, policy.ratio={policy.ratio}"
+                f"rate.ratio={self.rates.control.ratio}: must be the policy's own, ratio={policy.ratio}"
             )
 
     def _checked(self, call: _Call, deltas: Iterator[ChatDelta]) -> Iterator[ChatDelta]:

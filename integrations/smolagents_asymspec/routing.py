@@ -33,7 +33,6 @@ class Router(Protocol):
         tools: Sequence[Any] | None = None,
         *,
         tool_docs: Sequence[ToolDoc] = (),
-        **rate: RateState,
     ) -> RoutedContext: ...
 
 
@@ -68,9 +67,10 @@ class FailOpenRouter:
         A ContextOverflowError is no failure but the router's answer, and is raised: the full view is longer
         still. A failure is recorded each time and logged once per kind.
         """
+        route: Callable[..., RoutedContext] = self.router.route
         adapted = {} if rate is None else {"rate": rate}  # a router need not know of rates
         return self.guarded(
-            lambda: self.router.route(messages, tools, tool_docs=self._docs(messages, called_with), **adapted)
+            lambda: route(messages, tools, tool_docs=self._docs(messages, called_with), **adapted)
         )
 
     def guarded(self, work: Callable[[], _T]) -> _T | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from asymspec_agents.errors import MessageError
 from asymspec_agents.messages import Message
@@ -16,7 +16,7 @@ from .convert import edit_chat_messages
 
 __all__ = ["compressed_chat_messages"]
 
-AnyMessage = ChatMessage | Mapping[str, Any]
+AnyMessage: TypeAlias = ChatMessage | Mapping[str, Any]
 
 
 def compressed_chat_messages(
@@ -24,7 +24,7 @@ def compressed_chat_messages(
 ) -> list[AnyMessage]:
     """The compressed view of `messages`, which `wire` are on the wire; images and fields are the caller's.
 
-    Edits are taken against what was given, not against `routed.full`, which may be cut to the drafter's limit.
+    Edits are taken against what was given, not against `routed.full`, which the drafter's limit may cut.
     """
     if routed.messages is None:
         return edit_chat_messages(messages, derive_edits(wire, routed.compressed))
