@@ -14,7 +14,7 @@ from ..compress.base import Rendition
 from ..compress.guarded import GuardedCompressor
 from ..messages import Message
 from ..recording import Recorder
-from ..store import content_hash
+from ..store import ContentStore, content_hash
 from ..tokens import TokenCounter
 from .compressor import SummaryCompressor
 from .history import Cut, transcript
@@ -29,11 +29,19 @@ class SummaryChain:
     """Makes and remembers the summaries of conversations; thread-safe, never raises."""
 
     def __init__(
-        self, compressor: SummaryCompressor, counter: TokenCounter, max_tokens: int, recorder: Recorder
+        self,
+        compressor: SummaryCompressor,
+        counter: TokenCounter,
+        store: ContentStore,
+        recorder: Recorder,
+        *,
+        max_tokens: int,
     ) -> None:
         limit = None if compressor.timeout_s is None else compressor.timeout_s + GUARD_SLACK_S
         self._guarded = GuardedCompressor(compressor, timeout_s=limit, recorder=recorder)
         self._counter = counter
+        self._store = store
+        self._recorder = recorder
         self._max_tokens = max_tokens
         self._lock = threading.Lock()
         self._made: OrderedDict[str, Rendition] = OrderedDict()
@@ -47,8 +55,16 @@ class SummaryChain:
             if text:
                 source = f"Summary of what came before:\n{text}\n\nWhat happened since:\n{since}"
             made = self._rendition(source, query)
+            self._keep(source)
             text, start, degraded = made.text, cut.end, degraded or made.degraded
         return Rendition(text, "summary", "text", degraded)
+
+    def _keep(self, source: str) -> None:
+        """Stores what a summary was made of, which its reference names; the one before is named in it."""
+        try:
+            self._store.put(source)
+        except Exception as error:  # a full disk costs the reference, not the call
+            self._recorder.record("store_failed", error=type(error).__name__)
 
     def _rendition(self, source: str, query: str) -> Rendition:
         key = content_hash(f"{content_hash(query)}{content_hash(source)}")

@@ -24,7 +24,7 @@ from ..views.rate import RateState
 from ..views.turns import SYSTEM_ROLES, History, read_history
 from .chain import SummaryChain
 from .compressor import SummaryCompressor
-from .history import Cut, HistorySummary, cuts, transcript
+from .history import Cut, HistorySummary, cuts
 
 __all__ = ["SummaryRouter"]
 
@@ -41,7 +41,7 @@ class SummaryRouter:
     messages with long texts compressed as ever. Calls and results stay together. Both budgets of the policy
     hold as in a ContextRouter. The full view is the conversation itself.
 
-    `compressor` writes the summaries; where it fails, head and tail of the old turns stand in for it, marked
+    `summarizer` writes the summaries; where it fails, head and tail of the old turns stand in for it, marked
     degraded. A summary is a function of the messages, the configuration and the model; with the same cache of
     summaries every process sends the same view, without it each new process asks the model again, once for
     every summary of the conversation so far. `options` are a ContextRouter's own.
@@ -49,7 +49,7 @@ class SummaryRouter:
 
     def __init__(
         self,
-        compressor: SummaryCompressor,
+        summarizer: SummaryCompressor,
         history: HistorySummary | None = None,
         policy: ViewPolicy | None = None,
         *,
@@ -68,7 +68,6 @@ class SummaryRouter:
         counter = counter if counter is not None else EstimateCounter()
         self._count = CachedCounter(counter).count
         self._recorder = recorder
-        self._chain = SummaryChain(compressor, counter, self.history.summary_tokens, recorder)
         self._short = ContextRouter(
             replace(self.policy, max_drafter_tokens=None),
             counter=counter,
@@ -77,6 +76,9 @@ class SummaryRouter:
             **options,
         )
         self.store = self._short.store
+        self._chain = SummaryChain(
+            summarizer, counter, self.store, recorder, max_tokens=self.history.summary_tokens
+        )
         everything = replace(
             self.policy,
             keep_last=_EVERYTHING,
@@ -151,7 +153,6 @@ class SummaryRouter:
         users = [index for index in history.user_messages if index < cut.end]
         task = "\n".join(given[users[0]].texts()) if users else ""
         summary = self._chain.summary(given, made, task[:MAX_QUERY_CHARS])
-        self._keep(transcript(given[: cut.end]))
         systems = [index for index in range(cut.end) if given[index].role in SYSTEM_ROLES]
         kept = [*systems, *users[-1:], *range(cut.end, len(given))]
         num_summarized = cut.end - len(systems)
@@ -181,12 +182,6 @@ class SummaryRouter:
         return replace(
             routed, edits=(), messages=_merged(routed.compressed), sources=tuple(sources), report=report
         )
-
-    def _keep(self, text: str) -> None:
-        try:
-            self.store.put(text)
-        except Exception as error:  # a full disk costs the reference, not the call
-            self._recorder.record("store_failed", error=type(error).__name__)
 
 
 class _WithoutViews:

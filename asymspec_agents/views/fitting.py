@@ -23,8 +23,9 @@ View = Literal["full", "compressed"]
 PromptCounter = Callable[[Sequence[Message], Sequence[ToolSpec]], int]
 
 MAX_EXACT_COUNTS = 4
-EXACT_FROM = 0.5  # share of a limit from which a view is counted exactly: estimates can be far off
-MAX_BYTE_TOKENS = 1.2  # tokens of a byte of text that is not ASCII, where no estimate can be relied on
+# A text has no more tokens than bytes; one that is not ASCII may be normalized to twice as many first.
+RARE_BYTES = 2
+OVERHEAD_BYTES = 6  # of an estimated token of template, calls and tools
 # Shares of a limit a view is folded for, by how far the estimate falls short of an exact count. Few and far
 # between, so that the calls of a conversation take the same one and their views keep a common prefix.
 BUDGET_SHARES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
@@ -117,15 +118,11 @@ class Fitter:
         return current
 
     def _may_exceed(self, fitted: Fitted, limit: int) -> bool:
-        """Whether the prompt could be over the limit, the estimate being as wrong as it can be."""
-        if fitted.num_tokens > limit * EXACT_FROM:
-            return True
-        rare_bytes = sum(
-            len(shown.text.encode("utf-8", "surrogatepass"))
-            for shown in fitted.fold.shown
-            if not shown.text.isascii()
+        """Whether the prompt could be over the limit, however wrong the estimate is."""
+        overhead = fitted.num_tokens - sum(shown.tokens for shown in fitted.fold.shown)
+        return (
+            overhead * OVERHEAD_BYTES + sum(_most_tokens(shown.text) for shown in fitted.fold.shown) > limit
         )
-        return fitted.num_tokens / EXACT_FROM + rare_bytes * MAX_BYTE_TOKENS > limit
 
     def _check(
         self,
@@ -176,3 +173,7 @@ class Fitter:
 def _share_within(wanted: float) -> float:
     """The largest share not above the one wanted; 0, all that can go goes, where there is none."""
     return next((share for share in BUDGET_SHARES if share <= wanted), 0.0)
+
+
+def _most_tokens(text: str) -> int:
+    return len(text) if text.isascii() else RARE_BYTES * len(text.encode("utf-8", "surrogatepass"))

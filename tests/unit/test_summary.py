@@ -150,7 +150,7 @@ class Silent(Backend):
 
 
 def test_a_silent_model_is_aborted_when_its_time_is_over() -> None:
-    with pytest.raises(ResponseTimeoutError, match="within 0.05 s"):
+    with pytest.raises(ResponseTimeoutError, match=r"within 0\.05 s"):
         compress(SummaryCompressor(Silent(), timeout_s=0.05))
 
 
