@@ -57,6 +57,9 @@ def _by_lines(original: list[str], rendition: list[str]) -> Iterator[Piece]:
 
 def _by_words(original: str, rendition: str) -> Iterator[Piece]:
     """Of lines that are not the same: the longest runs of words that stand in the original, in order."""
+    if original == rendition:
+        yield Piece("kept", original)
+        return
     words = _WORD.findall(rendition)
     position = at = 0
     while at < len(words) and len(words) * len(original) <= MAX_WORK:

@@ -13,7 +13,7 @@ from asymspec_agents.engine.chat import ChatTemplate
 from asymspec_agents.engine.load import load_tokenizer
 from asymspec_agents.errors import ContextOverflowError, MessageError
 from asymspec_agents.messages import Message, ToolSpec
-from asymspec_agents.router import ContextRouter
+from asymspec_agents.router import ContextRouter, RoutedContext
 from asymspec_agents.tokens import TokenizerCounter
 from asymspec_agents.views import ViewPolicy
 from tests.presets import preset_folder
@@ -67,6 +67,13 @@ def runs(draw: st.DrawFn) -> list[Wire]:
     return messages
 
 
+def attempt(router: ContextRouter, messages: list[Wire]) -> RoutedContext | ContextOverflowError:
+    try:
+        return router.route(messages, TOOLS)
+    except ContextOverflowError as error:
+        return error
+
+
 def check(template: ChatTemplate, messages: list[Wire], limits: tuple[int, int], **options: Any) -> None:
     def count(view: Any, tools: Any) -> int:
         return len(template.ids(view, tools))
@@ -76,18 +83,16 @@ def check(template: ChatTemplate, messages: list[Wire], limits: tuple[int, int],
     )
     router = ContextRouter(policy, prompt_counter=count, **options)
     tools = [ToolSpec.model_validate(tool) for tool in TOOLS]
-    try:
-        routed = router.route(messages, TOOLS)
-    except ContextOverflowError as error:
+    routed = attempt(router, messages)
+    if isinstance(routed, ContextOverflowError):
         # Only what no budget may touch, with a sign for each other text, is too long.
+        movable = ("tool", "assistant")
         least = [
-            Message.model_validate(
-                {**message, "content": "…"} if message["role"] in ("tool", "assistant") else message
-            )
+            Message.model_validate({**message, "content": "…"} if message["role"] in movable else message)
             for message in messages
         ]
-        shown = tools if error.view == "full" else router.route(agent_run(0), TOOLS).compressed_tools
-        assert count(least, shown) + 4 * len(messages) > error.limit
+        shown = tools if routed.view == "full" else ContextRouter().route([], TOOLS).compressed_tools
+        assert count(least, shown) + 4 * len(messages) > routed.limit
         return
     assert count(routed.compressed, routed.compressed_tools) <= limits[0]
     assert count(routed.full, routed.tools) <= limits[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,7 @@ def test_the_pieces_are_both_texts(original: str, rendition: str) -> None:
     pieces = diff(original, rendition)
     assert "".join(piece.text for piece in pieces if piece.fate != "added") == original
     assert "".join(piece.text for piece in pieces if piece.fate != "dropped") == rendition
-    assert all(one.fate != other.fate for one, other in zip(pieces, pieces[1:], strict=False))
+    assert all(one.fate != other.fate for one, other in pairwise(pieces))
     if original == rendition:
         assert {piece.fate for piece in pieces} <= {"kept"}
 
@@ -206,10 +207,9 @@ def test_counts_by_a_models_own_template(
     conversation: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     pytest.importorskip("transformers")
-    from tests.engine.tiny_folder import byte_tokenizer
+    from tests.engine.tiny_folder import save_pair
 
-    byte_tokenizer().save_pretrained(tmp_path)
-    model = ["--model", str(tmp_path), "--max-verifier-tokens", "9000"]
+    model = ["--model", str(save_pair(tmp_path)[0]), "--max-verifier-tokens", "9000"]
     assert main(["compress", conversation, *model, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["is_exact"]
