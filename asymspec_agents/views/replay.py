@@ -15,7 +15,11 @@ __all__ = ["Fold", "Replay", "Tier"]
 
 
 class Tier(IntEnum):
-    """How much of a text a view shows, from all to nothing."""
+    """How much of a text a view shows, from all to nothing.
+
+    At HEAD_AND_TAIL results and assistants' texts show an extract of that size, which keeps more of what was
+    asked for (benchmarks/turn_forms.py); users' texts, and what has no extract, show both ends.
+    """
 
     VERBATIM = 0
     COMPRESSED = 1
@@ -123,7 +127,10 @@ class Replay:
         if tier is Tier.COMPRESSED:
             return self._compressed(index)
         if tier is Tier.HEAD_AND_TAIL:
-            return self.renditions.head_and_tail(original, self.policy.headtail_tokens)
+            part, target = self.history.parts[index], self.policy.headtail_tokens
+            if part.kind == "user":  # what people ask stands at the ends
+                return self.renditions.head_and_tail(original, target)
+            return self.renditions.short_form(original, part.query, target)
         return self.renditions.marker(original) if tier is Tier.MARKER else self.renditions.ellipsis()
 
     def _compressed(self, index: int) -> Shown:
