@@ -151,8 +151,11 @@ class SummaryRouter:
     ) -> RoutedContext:
         cut = made[-1]
         users = [index for index in history.user_messages if index < cut.end]
-        task = "\n".join(given[users[0]].texts()) if users else ""
-        summary = self._chain.summary(given, made, task[:MAX_QUERY_CHARS])
+        first_user = next(iter(history.user_messages), len(given))
+        task = "\n".join(given[first_user].texts()) if history.user_messages else ""
+        # What is asked for only later must not make the summaries anew.
+        query = task[:MAX_QUERY_CHARS] if first_user < made[0].end else ""
+        summary = self._chain.summary(given, made, query)
         systems = [index for index in range(cut.end) if given[index].role in SYSTEM_ROLES]
         kept = [*systems, *users[-1:], *range(cut.end, len(given))]
         num_summarized = cut.end - len(systems)
