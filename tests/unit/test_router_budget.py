@@ -249,7 +249,8 @@ def test_a_turn_under_pressure_shows_what_was_asked_for_and_its_user_both_ends()
         filler = [f"Nothing of note happened in week {week} of the trial." for week in range(60)]
         filler[30] = f"The train to Rome leaves at {index}:15 from platform {index}."
         messages[index]["content"] = "\n".join(filler)
-    router = ContextRouter(ViewPolicy(max_verifier_tokens=2_600), counter=QuarterCounter())
+    policy = ViewPolicy(max_verifier_tokens=2_900, low_water=0.89)
+    router = ContextRouter(policy, counter=QuarterCounter())
     routed = router.route(messages)
     shortened = [c for c in routed.report.changes if c.tier is Tier.HEAD_AND_TAIL]
     assert shortened
