@@ -20,13 +20,14 @@ from .store import ContentStore, MemoryStore
 from .tokens import EstimateCounter, TokenCounter
 from .views.fitting import Conversation, Fitter, PromptCounter
 from .views.policy import ViewPolicy
+from .views.rate import RateState
 from .views.renditions import Renditions
 from .views.replay import Fold, Tier
 from .views.routed import PartChange, RoutedContext, RoutingReport
 from .views.tool_view import ToolDoc, shorten_docs, signature_tools
 from .views.turns import History
 
-__all__ = ["ContextRouter", "PartChange", "RoutedContext", "RoutingReport", "ToolDoc"]
+__all__ = ["ContextRouter", "PartChange", "RoutedContext", "RoutingReport", "ToolDoc", "record_view"]
 
 
 class ContextRouter:
@@ -68,8 +69,13 @@ class ContextRouter:
         tools: Sequence[ToolSpec | Mapping[str, Any]] | None = None,
         *,
         tool_docs: Sequence[ToolDoc] = (),
+        rate: RateState | None = None,
+        task: str | None = None,
     ) -> RoutedContext:
         """Both views of the call; `tool_docs` are the docs a framework wrote into the system prompt.
+
+        `rate` says to which share each turn is compressed where that is not the policy's own ratio. `task` is
+        what renditions are made for where that is not the list's first user message.
 
         Raises MessageError for malformed messages or tools, ContextOverflowError where a limit cannot be met;
         nothing else.
@@ -80,14 +86,14 @@ class ContextRouter:
         short_tools = (
             signature_tools(full_tools, count, policy.min_gain) if policy.tool_signatures else full_tools
         )
-        original = self._fitter.read(given, full_tools)
+        original = self._fitter.read(given, full_tools, task)
         shortened = (
-            self._fitter.read(docs.messages, short_tools)
+            self._fitter.read(docs.messages, short_tools, task)
             if docs.num_shortened
             else replace(original, tools=short_tools)
         )
         full = self._fitter.fit("full", original)
-        compressed = self._fitter.fit("compressed", shortened)
+        compressed = self._fitter.fit("compressed", shortened, rate)
         history = shortened.history
         edits = tuple(
             Edit(message=part.message, part=part.part, text=short.text)
@@ -111,7 +117,7 @@ class ContextRouter:
             ),
             num_shortened_docs=docs.num_shortened,
         )
-        self._record(report)
+        record_view(self._recorder, report)
         return RoutedContext(original.shown(full.fold), edits, full_tools, short_tools, report)
 
     async def aroute(
@@ -120,25 +126,30 @@ class ContextRouter:
         tools: Sequence[ToolSpec | Mapping[str, Any]] | None = None,
         *,
         tool_docs: Sequence[ToolDoc] = (),
+        rate: RateState | None = None,
+        task: str | None = None,
     ) -> RoutedContext:
         """The same as `route`, computed in a thread so that compression never blocks the event loop."""
-        return await asyncio.to_thread(self.route, messages, tools, tool_docs=tool_docs)
+        return await asyncio.to_thread(self.route, messages, tools, tool_docs=tool_docs, rate=rate, task=task)
 
-    def _record(self, report: RoutingReport) -> None:
-        self._recorder.record(
-            "view",
-            num_messages=report.num_messages,
-            num_turns=report.num_turns,
-            num_edits=report.num_edits,
-            num_compressed_parts=report.num_compressed_parts,
-            num_degraded=report.num_degraded,
-            full_tokens=report.full_tokens,
-            compressed_tokens=report.compressed_tokens,
-            is_exact=report.is_exact,
-            num_drafter_cuts=len(report.drafter_cuts),
-            num_shortened_tools=report.num_shortened_tools,
-            num_shortened_docs=report.num_shortened_docs,
-        )
+
+def record_view(recorder: Recorder, report: RoutingReport) -> None:
+    """Records a call's `view` event: counts, never a content."""
+    recorder.record(
+        "view",
+        num_messages=report.num_messages,
+        num_turns=report.num_turns,
+        num_edits=report.num_edits,
+        num_compressed_parts=report.num_compressed_parts,
+        num_degraded=report.num_degraded,
+        full_tokens=report.full_tokens,
+        compressed_tokens=report.compressed_tokens,
+        is_exact=report.is_exact,
+        num_drafter_cuts=len(report.drafter_cuts),
+        num_shortened_tools=report.num_shortened_tools,
+        num_shortened_docs=report.num_shortened_docs,
+        num_summarized_messages=report.num_summarized_messages,
+    )
 
 
 def _turn_tiers(history: History, fold: Fold) -> tuple[Tier, ...]:

@@ -33,7 +33,7 @@ LAYERS = (
         "backends",
         "wire",
     ),
-    ("trace",),
+    ("trace", "summary"),
     ("server",),
     ("asymspec_agents",),  # the package's own public names
     ("smolagents_asymspec", "vllm_asymspec"),

@@ -1,16 +1,23 @@
-"""`asymspec compress`: shows what a verifier would read of a file."""
+"""`asymspec compress`: shows what a verifier would read of a text, or of a whole conversation."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import Any, get_args
 
 from ..compress import AutoCompressor, ContentKind, Rendition
-from ..errors import MissingDependencyError
+from ..compress.base import Compressor
+from ..compress.headtail import HeadTail
+from ..config import from_env
+from ..errors import ConfigurationError, MissingDependencyError
 from ..tokens import EstimateCounter, TokenCounter, TokenizerCounter
+from ..views import ViewPolicy
+from ..views.fitting import PromptCounter
+from .compress_conversation import show_conversation
+from .compress_diff import diff, rendered
+from .compress_input import conversation_in, read_text
 
 __all__ = ["add_parser", "run"]
 
@@ -19,39 +26,86 @@ _DEFAULT_RATIO = 0.3
 
 def add_parser(subparsers: Any) -> None:
     """Adds the `compress` command to an argparse subparsers object."""
-    parser = subparsers.add_parser("compress", help="print a file's compressed form")
-    parser.add_argument("file", metavar="FILE", help="a text file, or - for standard input")
+    parser = subparsers.add_parser(
+        "compress",
+        help="print a file's compressed form",
+        description="Prints the compressed form of a text, or the compressed view of a conversation: a JSON "
+        'object with "messages" (and "tools").',
+    )
+    parser.add_argument("file", metavar="FILE", help="a text or conversation, or - for standard input")
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--target-tokens", type=_tokens, metavar="N", help="tokens to keep at most")
+    size.add_argument("--target-tokens", type=_tokens, metavar="N", help="tokens to keep of a text at most")
     size.add_argument(
         "--ratio",
         type=_ratio,
         default=_DEFAULT_RATIO,
         metavar="R",
-        help="share of the tokens to keep at most, over 0 and up to 1 (default: %(default)s)",
+        help="share of a text's tokens to keep at most, over 0 and up to 1 (default: %(default)s)",
     )
-    parser.add_argument("--query", default="", help="what the reader wants to know")
+    parser.add_argument("--query", default="", help="what the reader of a text wants to know")
     parser.add_argument(
-        "--kind", choices=("auto", *get_args(ContentKind)), default="auto", help="of content (default: auto)"
+        "--kind",
+        choices=("auto", *get_args(ContentKind)),
+        default="auto",
+        help="of content (default: auto); any other takes a conversation as a text",
     )
-    parser.add_argument("--model", metavar="NAME", help="count by this model's tokenizer, not by estimate")
+    parser.add_argument(
+        "--compressor",
+        choices=("auto", "headtail", "llmlingua"),
+        default="auto",
+        help="what shortens texts (default: auto, by kind of content)",
+    )
+    parser.add_argument("--compressor-model", metavar="PATH", help="the checkpoint of --compressor llmlingua")
+    parser.add_argument("--max-verifier-tokens", type=_positive, metavar="N", help="a conversation's budget")
+    parser.add_argument(
+        "--keep-last", type=_tokens, metavar="N", help="turns of a conversation to keep verbatim"
+    )
+    parser.add_argument(
+        "--model",
+        metavar="NAME",
+        help="count by this model's tokenizer and chat template, not by estimate",
+    )
+    parser.add_argument("--diff", action="store_true", help="show what was kept, dropped and added")
     parser.add_argument("--json", action="store_true", help="print the result and its sizes as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code 0: the rendition on standard output, a line with kind and sizes on standard error.
+    """Exit code 0: the compressed form or its difference on standard output, sizes on standard error.
 
-    Raises OSError where the file cannot be read, WeightsError where the model cannot be found. Bytes that are
-    not UTF-8 are read as U+FFFD.
+    Colours are for terminals only, and not where NO_COLOR is set. Raises OSError where the file cannot be
+    read, MessageError where it is no text or a malformed conversation, WeightsError where a model cannot be
+    found, ConfigurationError for options that do not fit what the file holds.
     """
-    data = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
-    text = data.decode("utf-8", "replace")
-    counter = _counter(args.model)
+    text = read_text(args.file)
+    compressor = _compressor(args)
+    tokenizer = _tokenizer(args.model)
+    counter: TokenCounter = EstimateCounter() if tokenizer is None else TokenizerCounter(tokenizer)
+    colour = sys.stdout.isatty() and not from_env().no_color
+    conversation = conversation_in(text) if args.kind == "auto" else None
+    if conversation is not None:
+        _refuse(args, ("target_tokens", "query"), "a text's; this is a conversation (--kind json: a text)")
+        return show_conversation(
+            conversation,
+            _policy(args),
+            compressor=compressor,
+            counter=counter,
+            prompt_counter=_prompt_counter(tokenizer),
+            as_json=args.json,
+            as_diff=args.diff,
+            colour=colour,
+        )
+    _refuse(args, ("max_verifier_tokens", "keep_last"), 'a conversation\'s: a JSON object with "messages"')
+    return _show_text(args, text, compressor, counter, colour)
+
+
+def _show_text(
+    args: argparse.Namespace, text: str, compressor: Compressor, counter: TokenCounter, colour: bool
+) -> int:
     tokens_before = counter.count(text)
     target_tokens = args.target_tokens
     if target_tokens is None:
         target_tokens = int(tokens_before * args.ratio)
-    rendition = _compress(text, args.kind, args.query, target_tokens, counter)
+    rendition = _compress(compressor, text, args.kind, args.query, target_tokens, counter)
     tokens_after = counter.count(rendition.text)
     if args.json:
         result = {
@@ -63,9 +117,12 @@ def run(args: argparse.Namespace) -> int:
             "target_tokens": target_tokens,
             "text": rendition.text,
         }
+        if args.diff:
+            result["diff"] = [[piece.fate, piece.text] for piece in diff(text, rendition.text)]
         print(json.dumps(result, indent=2))
     else:
-        print(rendition.text, end="" if rendition.text.endswith("\n") else "\n")
+        shown = rendered(diff(text, rendition.text), colour=colour) if args.diff else rendition.text
+        print(shown, end="" if shown.endswith("\n") else "\n")
     print(
         f"{rendition.kind} by {rendition.compressor}: {tokens_before:,} -> {tokens_after:,} tokens "
         f"(target {target_tokens:,}, counted by {counter.name})",
@@ -74,30 +131,72 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _compress(text: str, kind: str, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
-    compressor = AutoCompressor()
-    if kind == "auto":
+def _compress(
+    compressor: Compressor, text: str, kind: str, query: str, target_tokens: int, counter: TokenCounter
+) -> Rendition:
+    if kind == "auto" or not isinstance(compressor, AutoCompressor):
         return compressor.compress(text, query=query, target_tokens=target_tokens, counter=counter)
     known: ContentKind = next(name for name in get_args(ContentKind) if name == kind)
     return compressor.compress_as(known, text, query=query, target_tokens=target_tokens, counter=counter)
 
 
-def _counter(model: str | None) -> TokenCounter:
+def _compressor(args: argparse.Namespace) -> Compressor:
+    if (args.compressor == "llmlingua") != (args.compressor_model is not None):
+        raise ConfigurationError("--compressor llmlingua and --compressor-model PATH go together")
+    if args.compressor == "headtail":
+        return HeadTail()
+    if args.compressor == "auto":
+        return AutoCompressor()
+    from ..compress.llmlingua import LLMLingua2  # type: ignore[import-not-found, unused-ignore]
+
+    loaded: Compressor = LLMLingua2.load(args.compressor_model)
+    return loaded
+
+
+def _policy(args: argparse.Namespace) -> ViewPolicy:
+    given = {"max_verifier_tokens": args.max_verifier_tokens, "keep_last": args.keep_last}
+    ratio = min(args.ratio, 0.99)  # a policy always compresses
+    return ViewPolicy(ratio=ratio, **{name: value for name, value in given.items() if value is not None})
+
+
+def _refuse(args: argparse.Namespace, names: tuple[str, ...], whose: str) -> None:
+    for name in names:
+        if getattr(args, name) not in (None, ""):
+            raise ConfigurationError(f"--{name.replace('_', '-')} is {whose}")
+
+
+def _tokenizer(model: str | None) -> Any:
     if model is None:
-        return EstimateCounter()
+        return None
     try:
         from ..engine.load import load_tokenizer
     except ImportError as error:
         raise MissingDependencyError("transformers", "engine") from error
     from ..weights import resolve
 
-    return TokenizerCounter(load_tokenizer(resolve(model).path))
+    return load_tokenizer(resolve(model).path)
+
+
+def _prompt_counter(tokenizer: Any) -> PromptCounter | None:
+    if tokenizer is None:
+        return None
+    from ..engine.chat import ChatTemplate
+
+    template = ChatTemplate(tokenizer)
+    return lambda messages, tools: len(template.ids(messages, tools))
 
 
 def _tokens(text: str) -> int:
     number = int(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text}: must not be negative")
+    return number
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be at least 1")
     return number
 
 

@@ -1,19 +1,25 @@
-"""A table on standard output: drawn by rich in a terminal where it is installed, aligned text elsewhere."""
+"""A table: drawn by rich in a terminal where it is installed, aligned text elsewhere."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 __all__ = ["print_table"]
 
 
 def print_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], total: Sequence[str] | None = None
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    total: Sequence[str] | None = None,
+    *,
+    stream: TextIO | None = None,
 ) -> None:
-    """Prints the rows under their headings, and a closing row apart from them."""
+    """Prints the rows under their headings, and a closing row apart; to standard output by default."""
+    stream = sys.stdout if stream is None else stream
     rows = [[_printable(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty():
+    if stream.isatty():
         try:
             from rich.box import SIMPLE_HEAD
             from rich.console import Console
@@ -28,19 +34,22 @@ def print_table(
             if total is not None:
                 table.add_section()
                 table.add_row(*map(Text, total), style="bold")
-            Console().print(table)
+            Console(file=stream).print(table)
             return
-    _print_plain(columns, rows, total)
+    _print_plain(columns, rows, total, stream)
 
 
-def _print_plain(columns: Sequence[str], rows: Sequence[Sequence[str]], total: Sequence[str] | None) -> None:
+def _print_plain(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], total: Sequence[str] | None, stream: TextIO
+) -> None:
     lines = [columns, *rows, *([total] if total is not None else [])]
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
     rule = "  ".join("-" * width for width in widths)
     for index, line in enumerate(lines):
         if index == 1 or (index == len(lines) - 1 and total is not None and index > 1):
-            print(rule)
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+            print(rule, file=stream)
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        print("  ".join(cells).rstrip(), file=stream)
 
 
 def _printable(text: str) -> str:

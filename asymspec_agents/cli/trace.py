@@ -116,10 +116,14 @@ def _ratio(value: float | None, form: str) -> str:
 
 def _routing_line(total: Metrics) -> str:
     per_position = ", ".join(f"{rate:.0%}" for rate in total.acceptance_per_position) or "-"
+    summaries = ""
+    if total.num_summaries:
+        read, written = total.summary_prompt_tokens, total.summary_completion_tokens
+        summaries = f"; summaries: {total.num_summaries}, {read:,} tokens read, {written:,} written"
     return (
         f"acceptance by position: {per_position}; fallbacks: {total.num_fallbacks}; "
         f"views routed: {total.num_views}, {total.full_tokens:,} tokens to {total.compressed_tokens:,}; "
-        f"compressions failed: {total.num_degraded}"
+        f"compressions failed: {total.num_degraded}{summaries}"
     )
 
 

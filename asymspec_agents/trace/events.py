@@ -1,7 +1,8 @@
 """The events of a trace: one typed record per decision, and their form on a line of JSON.
 
 A request leaves `view` (the router's), `request`, one `block` per speculation block, and `response` or
-`error`; `compress` reports a compressor that failed and what took its place.
+`error`; `compress` reports a compressor that failed and what took its place, `summary` what a summary by a
+model cost, `rate` what an adaptive ratio read and did.
 
 Invariants:
 - Fields an event type does not know are kept; so are events of unknown kinds, as `OtherEvent`.
@@ -28,9 +29,11 @@ __all__ = [
     "ErrorEvent",
     "Event",
     "OtherEvent",
+    "RateEvent",
     "RequestEvent",
     "ResponseEvent",
     "RoleTokens",
+    "SummaryEvent",
     "ViewEvent",
     "dump_event",
     "parse_event",
@@ -148,6 +151,29 @@ class CompressEvent(Event):
     elapsed_s: float = 0.0
 
 
+class SummaryEvent(Event):
+    """A model wrote a summary, or failed to: what its calls cost, in that model's tokens."""
+
+    event: Literal["summary"] = "summary"
+    model: Text | None = None
+    num_calls: Count = 0
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
+    elapsed_s: float = 0.0
+
+
+class RateEvent(Event):
+    """An adaptive ratio read an answer: the smoothed figures, and the ratio of turns from `from_turn` on."""
+
+    event: Literal["rate"] = "rate"
+    reason: Text | None = None
+    ratio_before: float | None = None
+    ratio: float | None = None
+    from_turn: int | None = None
+    divergence: float | None = None
+    acceptance: float | None = None
+
+
 class ErrorEvent(Event):
     """A request ended without an answer; `forwarded_tokens` is the work done for it until then."""
 
@@ -161,12 +187,19 @@ class OtherEvent(Event):
     """An event of an unknown kind, or of a known one with fields of the wrong type, kept as it came."""
 
 
-KINDS = frozenset({"view", "request", "block", "response", "compress", "error"})
+KINDS = frozenset({"view", "request", "block", "response", "compress", "summary", "rate", "error"})
 """The kinds of event that have a type of their own."""
 
 _KNOWN: TypeAdapter[Event] = TypeAdapter(
     Annotated[
-        ViewEvent | RequestEvent | BlockEvent | ResponseEvent | CompressEvent | ErrorEvent,
+        ViewEvent
+        | RequestEvent
+        | BlockEvent
+        | ResponseEvent
+        | CompressEvent
+        | SummaryEvent
+        | RateEvent
+        | ErrorEvent,
         Field(discriminator="event"),
     ]
 )

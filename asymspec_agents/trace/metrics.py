@@ -21,6 +21,7 @@ from .events import (
     RequestEvent,
     ResponseEvent,
     RoleTokens,
+    SummaryEvent,
     ViewEvent,
 )
 
@@ -50,6 +51,9 @@ class Metrics:
     num_degraded: int = 0
     full_tokens: int = 0
     compressed_tokens: int = 0
+    num_summaries: int = 0
+    summary_prompt_tokens: int = 0
+    summary_completion_tokens: int = 0
     num_blocks: int = 0
     num_drafted: int = 0
     num_accepted: int = 0
@@ -205,6 +209,12 @@ def _share(event: Event) -> Metrics:
             )
         case CompressEvent():
             return Metrics(num_degraded=1)
+        case SummaryEvent():
+            return Metrics(
+                num_summaries=1,
+                summary_prompt_tokens=event.prompt_tokens,
+                summary_completion_tokens=event.completion_tokens,
+            )
         case ErrorEvent():
             return Metrics(num_errors=1, forwarded_tokens=event.forwarded_tokens)
         case _:

@@ -2,9 +2,12 @@
 
 Reading order: `policy` (the settings), `turns` (messages read as turns), `replay` and `fold` (the tier of
 every part, as a fold over the list from its start), `renditions` (what a part shows at a tier), `tool_view`
-(tools and their docs as signatures), `fitting` (both budgets), `routed` (the result).
+(tools and their docs as signatures), `fitting` (both budgets), `routed` (the result); `rate` and
+`rate_control` (a compression ratio that adapts).
 """
 
 from .policy import ViewPolicy
+from .rate import RateState
+from .rate_control import RateControl
 
-__all__ = ["ViewPolicy"]
+__all__ = ["RateControl", "RateState", "ViewPolicy"]

@@ -12,6 +12,7 @@ from ..protocol import Edit, apply_edits
 from .fold import CompressedFold, FullFold
 from .policy import ViewPolicy
 from .prompt_size import PROMPT_TOKENS, message_overhead_tokens, tools_tokens
+from .rate import RateState
 from .renditions import Original, Renditions
 from .replay import Fold
 from .turns import History, read_history
@@ -22,7 +23,9 @@ View = Literal["full", "compressed"]
 PromptCounter = Callable[[Sequence[Message], Sequence[ToolSpec]], int]
 
 MAX_EXACT_COUNTS = 4
-EXACT_FROM = 0.5  # share of a limit from which a view is counted exactly: estimates can be far off
+# A text has no more tokens than bytes; one that is not ASCII may be normalized to twice as many first.
+RARE_BYTES = 2
+OVERHEAD_BYTES = 6  # of an estimated token of template, calls and tools
 # Shares of a limit a view is folded for, by how far the estimate falls short of an exact count. Few and far
 # between, so that the calls of a conversation take the same one and their views keep a common prefix.
 BUDGET_SHARES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
@@ -74,9 +77,11 @@ class Fitter:
         self._renditions = renditions
         self._prompt_counter = prompt_counter
 
-    def read(self, messages: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Conversation:
+    def read(
+        self, messages: tuple[Message, ...], tools: tuple[ToolSpec, ...], task: str | None
+    ) -> Conversation:
         policy = self._policy
-        history = read_history(messages, policy.observation_markers, policy.call_markers)
+        history = read_history(messages, policy.observation_markers, policy.call_markers, task)
         return Conversation(
             messages,
             tools,
@@ -85,7 +90,7 @@ class Fitter:
             tuple(message_overhead_tokens(message, self._renditions.count) for message in messages),
         )
 
-    def fit(self, view: View, conversation: Conversation) -> Fitted:
+    def fit(self, view: View, conversation: Conversation, rate: RateState | None = None) -> Fitted:
         """The view within its limit, checked by an exact count where the estimate comes near it."""
         policy, tools = self._policy, conversation.tools
         folding = CompressedFold if view == "compressed" else FullFold
@@ -101,15 +106,23 @@ class Fitter:
                 policy,
                 overhead=conversation.overhead,
                 num_tokens=fixed_tokens,
+                rate=rate,
             ).run(limit * share if limit is not None and may_cut else None)
             return Fitted(fold, fold.num_tokens, is_exact=False)
 
         current = fitted(1.0)
-        if limit is not None and current.num_tokens > limit * EXACT_FROM:
+        if limit is not None and self._may_exceed(current, limit):
             current = self._check(view, current, limit, fitted, conversation)
         if limit is not None and current.num_tokens > limit:
             raise ContextOverflowError(view, current.num_tokens, limit, _ADVICE[view])
         return current
+
+    def _may_exceed(self, fitted: Fitted, limit: int) -> bool:
+        """Whether the prompt could be over the limit, however wrong the estimate is."""
+        overhead = fitted.num_tokens - sum(shown.tokens for shown in fitted.fold.shown)
+        return (
+            overhead * OVERHEAD_BYTES + sum(_most_tokens(shown.text) for shown in fitted.fold.shown) > limit
+        )
 
     def _check(
         self,
@@ -160,3 +173,7 @@ class Fitter:
 def _share_within(wanted: float) -> float:
     """The largest share not above the one wanted; 0, all that can go goes, where there is none."""
     return next((share for share in BUDGET_SHARES if share <= wanted), 0.0)
+
+
+def _most_tokens(text: str) -> int:
+    return len(text) if text.isascii() else RARE_BYTES * len(text.encode("utf-8", "surrogatepass"))

@@ -3,8 +3,8 @@
 Both folds replay every call of the model the message list shows, so that any process computes the same view
 from the same list, and a call's view begins like the view of the call before it.
 
-The compressed view. A part (one text of one message) is shown at a tier: verbatim, compressed, head and tail,
-marker, ellipsis. It only ever moves on.
+The compressed view. A part (one text of one message) is shown at a tier: verbatim, compressed, head and tail
+(or an extract of that size), marker, ellipsis. It only ever moves on.
 - A text above `first_sight_tokens` is compressed from the start, wherever it stands: a result, an assistant's
   text, or a user's (whose ends, where requests stand, stay as they are). Shorter user texts stay; every other
   one is compressed when its turn leaves the last `keep_last` turns.

@@ -1,4 +1,4 @@
-"""Shorter forms of single texts, each made once: a compressor's rendition, head and tail, a marker.
+"""Shorter forms of single texts, each made once: a rendition, a short extract, head and tail, a marker.
 
 A rendition depends on its content, the query, the target and this object's configuration only, and is cached
 under them. What took its place when a compressor failed is marked `degraded` and cached alike, so a view that
@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 
+from ..compress.auto import AutoCompressor
 from ..compress.base import Compressor, ContentKind, KindCompressor, Rendition
 from ..compress.guarded import GuardedCompressor
 from ..compress.headtail import HeadTail
@@ -67,6 +68,7 @@ class Renditions:
 
         self._compressor = guarded(compressor)
         self._by_kind = {kind: guarded(_as_kind(compressor, kind)) for kind in kinds}
+        self._short_compressor = guarded(AutoCompressor())
         self._message_compressor = EndsKept(self._compressor)
         self._counter = counter
         self._cached_counter = CachedCounter(counter)
@@ -101,6 +103,24 @@ class Renditions:
         """A user's message with its ends as they are and its middle compressed by what they ask."""
         key = ("message", original.digest, target_tokens)
         return self._cached(key, original, lambda: self._compress_message(original, target_tokens))
+
+    def short_form(self, original: Original, query: str, target_tokens: int) -> Shown:
+        """An extract of at most the target; head and tail where it saves too little or cannot be made.
+
+        Always by AutoCompressor, which takes no model: many turns take this form at once.
+        """
+        key = ("short", original.digest, content_hash(query), target_tokens)
+
+        def make() -> Shown:
+            made = self._short_compressor.compress(
+                original.text, query=query, target_tokens=target_tokens, counter=self._counter
+            )
+            num_tokens = self.count(made.text)
+            if made.text and num_tokens <= min(target_tokens, original.tokens * (1 - self._min_gain)):
+                return Shown(made.text, num_tokens, made.compressor, made.degraded)
+            return self._cut(original.text, target_tokens)
+
+        return self._cached(key, original, make)
 
     def head_and_tail(self, original: Original, target_tokens: int) -> Shown:
         """Beginning and end of the text, of at most about the target."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from .policy import ViewPolicy
+from .rate import RateState
 from .renditions import Original, Renditions, Shown
 from .turns import History
 
@@ -14,7 +15,11 @@ __all__ = ["Fold", "Replay", "Tier"]
 
 
 class Tier(IntEnum):
-    """How much of a text a view shows, from all to nothing."""
+    """How much of a text a view shows, from all to nothing.
+
+    At HEAD_AND_TAIL results and assistants' texts show an extract of that size, which keeps more of what was
+    asked for (benchmarks/turn_forms.py); users' texts, and what has no extract, show both ends.
+    """
 
     VERBATIM = 0
     COMPRESSED = 1
@@ -39,7 +44,8 @@ class Replay:
     """What both folds share: the tier and form of every part met so far, and the prompt's tokens by estimate.
 
     `originals` are the history's parts in order. `overhead`: tokens of each message besides its texts.
-    `num_tokens` starts as the tokens of all that is no message.
+    `num_tokens` starts as the tokens of all that is no message. `rate` says to which share a turn is
+    compressed where the policy's own ratio does not hold.
     """
 
     def __init__(
@@ -51,6 +57,7 @@ class Replay:
         *,
         overhead: Sequence[int],
         num_tokens: int,
+        rate: RateState | None = None,
     ) -> None:
         self.history = history
         self.originals = originals
@@ -58,9 +65,12 @@ class Replay:
         self.policy = policy
         self.overhead = overhead
         self.num_tokens = num_tokens
+        self.rate = rate
         self.shown: list[Shown] = []
         self.tiers: list[Tier] = []
         self.turns: list[list[int]] = [[] for _ in range(history.num_turns)]
+        self._latest_turn = -1
+        self._rated_turns: list[int] = []  # of each part: its turn, or the one before it
         self.users: dict[int, list[int]] = {message: [] for message in history.user_messages}
 
     def calls(self) -> Iterator[tuple[int, int]]:
@@ -94,6 +104,9 @@ class Replay:
             part, original = parts[index], self.originals[index]
             self.shown.append(original)
             self.tiers.append(Tier.VERBATIM)
+            # A user's words come after a turn and are compressed no later than in the call they are new in.
+            self._latest_turn = self._latest_turn if part.turn is None else part.turn
+            self._rated_turns.append(self._latest_turn)
             self.num_tokens += original.tokens
             if part.kind == "user":
                 self.users[part.message].append(index)
@@ -114,7 +127,10 @@ class Replay:
         if tier is Tier.COMPRESSED:
             return self._compressed(index)
         if tier is Tier.HEAD_AND_TAIL:
-            return self.renditions.head_and_tail(original, self.policy.headtail_tokens)
+            part, target = self.history.parts[index], self.policy.headtail_tokens
+            if part.kind == "user":  # what people ask stands at the ends
+                return self.renditions.head_and_tail(original, target)
+            return self.renditions.short_form(original, part.query, target)
         return self.renditions.marker(original) if tier is Tier.MARKER else self.renditions.ellipsis()
 
     def _compressed(self, index: int) -> Shown:
@@ -125,7 +141,11 @@ class Replay:
         kind = policy.kind_of(part.tool)
         if kind == "verbatim":
             return self.shown[index]
-        target = max(1, min(policy.max_rendition_tokens, int(original.tokens * policy.ratio)))
+        ratio, longest = policy.ratio, policy.max_rendition_tokens
+        if self.rate is not None:
+            ratio = self.rate.ratio(self._rated_turns[index], policy.ratio)
+            longest = round(longest * ratio / policy.ratio)
+        target = max(1, min(longest, int(original.tokens * ratio)))
         if part.kind == "user" and not part.query:
             return self.renditions.compressed_message(original, target)
         return self.renditions.compressed(original, part.query, target, kind)

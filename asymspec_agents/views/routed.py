@@ -23,6 +23,13 @@ class PartChange:
     compressor: str
     degraded: bool
 
+    def __str__(self) -> str:
+        place = f"messages[{self.message}]" + ("" if self.part is None else f".content[{self.part}]")
+        tier = self.tier.name.lower().replace("_", " ")
+        failed = ", its compressor failed" if self.degraded else ""
+        sizes = f"{self.original_tokens:,} -> {self.tokens:,} tokens"
+        return f"{place}: {tier}, {sizes} ({self.compressor}{failed})"
+
 
 @dataclass(frozen=True, slots=True)
 class RoutingReport:
@@ -30,7 +37,9 @@ class RoutingReport:
 
     `full_tokens` and `compressed_tokens` count whole prompts with tools and template, by estimate unless
     `is_exact`. `turn_tiers` is each turn's furthest tier. `num_degraded` counts the parts whose compressor
-    failed. `changes` are the compressed view's, `drafter_cuts` those of the full view.
+    failed. `num_summarized_messages` and `num_summarized_turns` are those that one summary stands for; the
+    turns of `turn_tiers` are those after them. `changes` are the compressed view's (its own messages', where
+    it has whole ones), `drafter_cuts` those of the full view.
     """
 
     num_messages: int
@@ -46,27 +55,54 @@ class RoutingReport:
     drafter_cuts: tuple[PartChange, ...]
     num_shortened_tools: int
     num_shortened_docs: int
+    num_summarized_messages: int = 0
+    num_summarized_turns: int = 0
+
+    def lines(self) -> tuple[str, ...]:
+        """What the compressed view leaves out and what the full view had to cut, a line each; no content."""
+        counted = "tokens" if self.is_exact else "tokens by estimate"
+        said = [f"{self.full_tokens:,} -> {self.compressed_tokens:,} {counted}"]
+        if self.num_summarized_messages:
+            said.append(
+                f"one summary for {self.num_summarized_messages} messages ({self.num_summarized_turns} turns)"
+            )
+        if self.num_shortened_tools or self.num_shortened_docs:
+            said.append(
+                f"signatures for {self.num_shortened_tools} tools, "
+                f"{self.num_shortened_docs} descriptions in the system prompt"
+            )
+        said += [str(change) for change in self.changes]
+        said += [f"full view: {change}" for change in self.drafter_cuts]
+        return tuple(said)
 
 
 @dataclass(frozen=True, slots=True)
 class RoutedContext:
-    """Both views of one call: the full one, and the edits and tools that make the compressed one of it."""
+    """Both views of one call: the full one, and the edits and tools that make the compressed one of it.
+
+    A view that restructures history has whole `messages` instead, and no edits; `sources` are then, for each
+    of them, the index of the full view's message it shows, None where it shows none.
+    """
 
     full: tuple[Message, ...]
     edits: tuple[Edit, ...]
     tools: tuple[ToolSpec, ...]
     compressed_tools: tuple[ToolSpec, ...]
     report: RoutingReport
+    messages: tuple[Message, ...] | None = None
+    sources: tuple[int | None, ...] = ()
 
     @property
     def compressed(self) -> tuple[Message, ...]:
         """The compressed view's messages."""
-        return apply_edits(self.full, self.edits)
+        return apply_edits(self.full, self.edits) if self.messages is None else self.messages
 
     def request(self, options: AsymSpecOptions | None = None) -> AsymSpecRequest:
-        """The `asymspec` object of this call's request: the edits, the tools where they differ, options."""
+        """The `asymspec` object of this call's request: the view, the tools where they differ, options."""
         fields = set(AsymSpecOptions.model_fields)
         given = options.model_dump(exclude_unset=True, include=fields) if options is not None else {}
         if self.compressed_tools != self.tools:
             given["tools"] = self.compressed_tools
+        if self.messages is not None:
+            return AsymSpecRequest(**given, messages=self.messages)
         return AsymSpecRequest(**given, edits=self.edits)

@@ -59,14 +59,17 @@ class History:
 
 
 def read_history(
-    messages: Sequence[Message], observation_markers: tuple[str, ...], call_markers: tuple[str, ...]
+    messages: Sequence[Message],
+    observation_markers: tuple[str, ...],
+    call_markers: tuple[str, ...],
+    task: str | None = None,
 ) -> History:
-    """The history of a message list.
+    """The history of a message list; its task is the first user message unless one is given.
 
     A user message's text that begins with an observation marker is a result, unless nothing came before it
     that could have one. An assistant's text with a call marker at the start of a line holds tool calls.
     """
-    reader = _Reader(observation_markers, call_markers)
+    reader = _Reader(observation_markers, call_markers, task)
     for index, message in enumerate(messages):
         reader.read(index, message, messages[index + 1] if index + 1 < len(messages) else None)
     reader.calls.append((len(messages), reader.num_turns))
@@ -74,10 +77,13 @@ def read_history(
 
 
 class _Reader:
-    def __init__(self, observation_markers: tuple[str, ...], call_markers: tuple[str, ...]) -> None:
+    def __init__(
+        self, observation_markers: tuple[str, ...], call_markers: tuple[str, ...], task: str | None
+    ) -> None:
         self._observation_markers = observation_markers
         self._call_markers = call_markers
-        self._task = ""
+        self._given_task = task is not None
+        self._task = _excerpt(task or "")
         self._asked = _Asked()
         self._previous_role = ""
         self.parts: list[TextPart] = []
@@ -124,7 +130,7 @@ class _Reader:
         has_only_images = bool(message.content) and not texts
         if own or (not texts and not (has_only_images and self._leads_to_observation(following))):
             own_texts = {part: _excerpt(text) for part, text in texts if part in own}
-            if not self.user_messages:
+            if not self.user_messages and not self._given_task:
                 self._task = _excerpt("\n".join(own_texts.values()))
             self.user_messages.append(index)
         for part, text in texts:

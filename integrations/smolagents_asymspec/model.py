@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from asymspec_agents.backends import Backend, ChatDelta, ChatRequest
@@ -12,9 +12,11 @@ from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.messages import parse_tools
 from asymspec_agents.protocol import AsymSpecOptions, AsymSpecReport, AsymSpecRequest
 from asymspec_agents.recording import NULL_RECORDER, Recorder
-from asymspec_agents.router import ContextRouter
+from asymspec_agents.router import ContextRouter, RoutedContext
+from asymspec_agents.views import RateControl
 
 from ._compat import ChatMessage, ChatMessageStreamDelta, Model
+from .adaptive import AdaptiveRates, opening_key
 from .answer import chat_message, stream_deltas
 from .convert import to_wire
 from .default_router import router_for
@@ -30,11 +32,20 @@ __all__ = ["AsymSpecModel"]
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A request, and the conversation it belongs to where ratios adapt."""
+
+    request: ChatRequest
+    conversation: str
+
+
 class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
     """A smolagents model whose verifier reads the compressed view and whose drafter reads everything.
 
     `router` makes the views (default: a ContextRouter within the backend's own limits), `options` say how to
-    decode.
+    decode. `rate` lets the compression ratio of each conversation's next turns follow what its answers
+    report (off by default; the router's policy must have its `ratio`).
     Further keywords are parameters of every request (`temperature`, `tool_choice`, `chat_template_kwargs`,
     `cache_salt`, …) and outrank those of a call, as in every smolagents model. `model_id` defaults to the
     verifier's name. Answers carry the backend's ChatResponse as `raw`.
@@ -53,6 +64,7 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
         options: AsymSpecOptions | None = None,
         max_tokens: int | None = None,
         recorder: Recorder = NULL_RECORDER,
+        rate: RateControl | None = None,
         flatten_messages_as_text: bool = False,
         tool_name_key: str = "name",
         tool_arguments_key: str = "arguments",
@@ -80,6 +92,8 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
             router if router is not None else router_for(backend, answer_limit(self.kwargs), recorder),
             recorder,
         )
+        self.rates = AdaptiveRates(rate, recorder) if rate is not None else None
+        self._check_rate()
         self._images = ImageEncoder()
         self._misses_report = False
 
@@ -97,9 +111,10 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
         **kwargs: Any,
     ) -> ChatMessage:
         """The whole answer."""
-        request = self._request(messages, stop_sequences, response_format, tools_to_call_from, kwargs)
+        call = self._call(messages, stop_sequences, response_format, tools_to_call_from, kwargs)
+        request = call.request
         response = self.backend.generate(request)
-        self._check_report(request, response.report)
+        self._read_report(call, response.report)
         return chat_message(response, (*request.stop, *stop_strings(stop_sequences)))
 
     def generate_stream(
@@ -111,11 +126,12 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
         **kwargs: Any,
     ) -> Generator[ChatMessageStreamDelta]:
         """The answer step by step; the last delta has the token usage. Closing it aborts the request."""
-        request = self._request(messages, stop_sequences, response_format, tools_to_call_from, kwargs)
+        call = self._call(messages, stop_sequences, response_format, tools_to_call_from, kwargs)
+        request = call.request
         deltas = self.backend.stream(request)
         try:
             yield from stream_deltas(
-                self._checked(request, deltas), (*request.stop, *stop_strings(stop_sequences))
+                self._checked(call, deltas), (*request.stop, *stop_strings(stop_sequences))
             )
         finally:
             if hasattr(deltas, "close"):
@@ -133,6 +149,7 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
             "backend": saved_backend(self.backend),
             "policy": saved_policy(self.routing.router),
             "options": self.options.model_dump(exclude_unset=True) if self.options is not None else None,
+            "rate": asdict(self.rates.control) if self.rates is not None else None,
             "tool_name_key": self.tool_name_key,
             "tool_arguments_key": self.tool_arguments_key,
         }
@@ -153,6 +170,7 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
         saved = fields.pop("backend", None) or {}
         options = fields.pop("options", None)
         policy = fields.pop("policy", None)
+        rate = fields.pop("rate", None)
         if router is None and policy is not None:
             counter = backend.prompt_counter if backend is not None else None
             router = ContextRouter(loaded_policy(policy), prompt_counter=counter)
@@ -160,17 +178,18 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
             backend if backend is not None else MissingBackend(saved),
             router,
             options=AsymSpecOptions.of(**options) if options is not None else None,
+            rate=RateControl(**rate) if rate is not None else None,
             **fields,
         )
 
-    def _request(
+    def _call(
         self,
         messages: Sequence[ChatMessage | Mapping[str, Any]],
         stop_sequences: list[str] | None,
         response_format: Mapping[str, Any] | None,
         tools_to_call_from: Sequence[Any] | None,
         called: Mapping[str, Any],
-    ) -> ChatRequest:
+    ) -> _Call:
         parameters = request_parameters(
             self.kwargs,
             called,
@@ -180,30 +199,52 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
         )
         full = to_wire(messages, ConversationImages(self._images))
         tools = parameters.pop("tools", [])
-        routed = self.routing.route(full, tools, tools_to_call_from or ())
+        conversation = opening_key(full) if self.rates is not None else ""
+        rate = self.rates.state(conversation) if self.rates is not None else None
+        routed = self.routing.route(full, tools, tools_to_call_from or (), rate)
         if routed is None:
             sent, tool_specs = merge_views(full, ()).full, parse_tools(tools)
             asymspec = AsymSpecRequest(
                 **(self.options.model_dump(exclude_unset=True) if self.options is not None else {}), edits=()
             )
         else:
-            views = merge_views(routed.full, routed.edits)
-            routed = replace(routed, full=views.full, edits=views.edits)
+            if self.rates is not None:
+                self.rates.saw(conversation, routed.report.num_turns)
+            routed = _merged(routed)
             sent, tool_specs, asymspec = routed.full, routed.tools, routed.request(self.options)
-        return ChatRequest(messages=sent, tools=tool_specs, asymspec=asymspec, **parameters)
+        request = ChatRequest(messages=sent, tools=tool_specs, asymspec=asymspec, **parameters)
+        return _Call(request, conversation)
 
-    def _checked(self, request: ChatRequest, deltas: Iterator[ChatDelta]) -> Iterator[ChatDelta]:
+    def _check_rate(self) -> None:
+        policy = getattr(self.routing.router, "policy", None)
+        if self.rates is not None and policy is not None and policy.ratio != self.rates.control.ratio:
+            raise ConfigurationError(
+                f"rate.ratio={self.rates.control.ratio}: must be the policy's own, ratio={policy.ratio}"
+            )
+
+    def _checked(self, call: _Call, deltas: Iterator[ChatDelta]) -> Iterator[ChatDelta]:
         delta = ChatDelta()
         for delta in deltas:
             yield delta
-        self._check_report(request, delta.report)
+        self._read_report(call, delta.report)
 
-    def _check_report(self, request: ChatRequest, report: AsymSpecReport | None) -> None:
+    def _read_report(self, call: _Call, report: AsymSpecReport | None) -> None:
+        if self.rates is not None:
+            self.rates.read(call.conversation, report)
         if report is None and not self._misses_report:
             self._misses_report = True
             logger.warning(
                 "the answer to request %s has no AsymSpec report: %s answered from the full context, without "
                 "AsymSpec (logged once)",
-                request.request_id,
+                call.request.request_id,
                 type(self.backend).__name__,
             )
+
+
+def _merged(routed: RoutedContext) -> RoutedContext:
+    """Both views with neighbours of one role merged, as edits or as whole messages."""
+    views = merge_views(routed.full, routed.edits)
+    if routed.messages is not None:
+        whole = merge_views(routed.messages, ()).full
+        return replace(routed, full=views.full, edits=(), messages=whole)
+    return replace(routed, full=views.full, edits=views.edits)

@@ -20,6 +20,7 @@ from .inner_tools import signature_copies
 from .request import answer_limit
 from .routing import FailOpenRouter, Router
 from .saved import MissingModel, loaded_model, loaded_policy, saved_model, saved_policy
+from .whole_views import compressed_chat_messages
 
 __all__ = ["RoutedModel"]
 
@@ -160,10 +161,8 @@ class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
         routed = self._routed(wire, tools)
         if routed is None:
             return None
-        # Against what was given, not routed.full: a router may have cut that to the drafter's limit.
-        edits = derive_edits(wire, routed.compressed)
         shown = tools if tools is None else signature_copies(tools, routed.compressed_tools)
-        return _InnerCall(self.inner, edit_chat_messages(messages, edits), shown)
+        return _InnerCall(self.inner, compressed_chat_messages(messages, wire, routed), shown)
 
     def _both_views_call(
         self,
@@ -178,7 +177,7 @@ class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
         if routed is None:
             return None
         full = edit_chat_messages(messages, derive_edits(wire, routed.full))
-        compressed = edit_chat_messages(messages, derive_edits(wire, routed.compressed))
+        compressed = compressed_chat_messages(messages, wire, routed)
         return _InnerCall(both.model(compressed, routed, called), full, tools)
 
     def _routed(self, wire: Sequence[Message], tools: Sequence[Any] | None) -> RoutedContext | None:

@@ -12,6 +12,7 @@ from asymspec_agents.errors import ContextOverflowError
 from asymspec_agents.messages import Message
 from asymspec_agents.recording import Recorder
 from asymspec_agents.router import RoutedContext, ToolDoc
+from asymspec_agents.views import RateState
 
 from ._compat import agent_tools
 from .tool_docs import docs_in_system_prompts, docs_of_tools
@@ -55,15 +56,21 @@ class FailOpenRouter:
             self._agents.add(agent)
 
     def route(
-        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], called_with: Sequence[Any]
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]],
+        called_with: Sequence[Any],
+        rate: RateState | None = None,
     ) -> RoutedContext | None:
         """Both views, or None where the router failed and the full view has to serve as both.
 
         A ContextOverflowError is no failure but the router's answer, and is raised: the full view is longer
         still. A failure is recorded each time and logged once per kind.
         """
+        route: Callable[..., RoutedContext] = self.router.route
+        adapted = {} if rate is None else {"rate": rate}  # a router need not know of rates
         return self.guarded(
-            lambda: self.router.route(messages, tools, tool_docs=self._docs(messages, called_with))
+            lambda: route(messages, tools, tool_docs=self._docs(messages, called_with), **adapted)
         )
 
     def guarded(self, work: Callable[[], _T]) -> _T | None:

@@ -240,3 +240,20 @@ def test_an_estimate_that_is_off_makes_no_turn_come_and_go(ratio: float) -> None
         num_moves += any(new > max(old, Tier.COMPRESSED) for old, new in zip(before, tiers, strict=False))
         before = tiers
     assert 1 <= num_moves < 20
+
+
+def test_a_turn_under_pressure_shows_what_was_asked_for_and_its_user_both_ends() -> None:
+    pytest.importorskip("bm25s")
+    messages = agent_run(9)
+    for index in range(3, len(messages), 2):
+        filler = [f"Nothing of note happened in week {week} of the trial." for week in range(60)]
+        filler[30] = f"The train to Rome leaves at {index}:15 from platform {index}."
+        messages[index]["content"] = "\n".join(filler)
+    policy = ViewPolicy(max_verifier_tokens=2_900, low_water=0.89)
+    router = ContextRouter(policy, counter=QuarterCounter())
+    routed = router.route(messages)
+    shortened = [c for c in routed.report.changes if c.tier is Tier.HEAD_AND_TAIL]
+    assert shortened
+    for change in shortened:
+        assert change.tokens <= ViewPolicy().headtail_tokens
+        assert f"leaves at {change.message}:15" in str(routed.compressed[change.message].content)

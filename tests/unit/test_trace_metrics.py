@@ -14,6 +14,7 @@ from asymspec_agents.trace import (
     Event,
     Metrics,
     RoleTokens,
+    SummaryEvent,
     break_even,
     cost,
     measure,
@@ -189,3 +190,14 @@ def test_break_even_is_where_prefill_costs_what_ceiling_costs(
     gap = compressed / full - limit
     if abs(gap) > 1e-9:
         assert (flops.prefill_flops < flops.ceiling_prefill_flops) == (gap < 0)
+
+
+def test_what_summaries_cost_is_summed() -> None:
+    event = SummaryEvent(timestamp_s=0, num_calls=3, prompt_tokens=700, completion_tokens=40)
+    total = measure([event, event])
+    assert (total.num_summaries, total.summary_prompt_tokens, total.summary_completion_tokens) == (
+        2,
+        1400,
+        80,
+    )
+    assert total.summary()["num_summaries"] == 2
