@@ -27,6 +27,7 @@ LAYERS = (
     ("errors", "recording", "messages", "_version"),
     ("decoding", "tokens", "store", "sqlite_store", "protocol", "config"),
     ("compress", "engine", "weights"),
+    ("attachments",),
     (
         "views",
         "router",
@@ -52,12 +53,15 @@ CLI = ("asymspec_agents/cli/",)
 PROBE = ("asymspec_agents/diagnosis/probe.py",)
 SMOLAGENTS = ("integrations/smolagents_asymspec/",)
 VLLM = ("integrations/vllm_asymspec/",)
+ATTACHMENTS = ("asymspec_agents/attachments/",)
+CAPTIONERS = ("asymspec_agents/attachments/captioners.py",)
+WORKER = ("asymspec_agents/attachments/worker/",)
 
 # Optional packages: which files may need them to be imported, and which may import them inside a function.
 OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "torch": (ENGINE + DECODING + VLLM, LAZY_ENGINE + PROBE),
-    "transformers": (ENGINE, LAZY_ENGINE + WEIGHTS),
-    "numpy": (ENGINE + VLLM, COMPRESS),
+    "torch": (ENGINE + DECODING + VLLM, LAZY_ENGINE + PROBE + CAPTIONERS),
+    "transformers": (ENGINE, LAZY_ENGINE + WEIGHTS + CAPTIONERS),
+    "numpy": (ENGINE + VLLM, COMPRESS + ATTACHMENTS),
     "jinja2": (ENGINE, ()),
     "tokenizers": ((), ENGINE),
     "safetensors": ((), ENGINE + VLLM),
@@ -71,7 +75,15 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fastapi": (VLLM, ()),
     "msgspec": (VLLM, ()),
     "prometheus_client": ((), VLLM),
-    "PIL": ((), SMOLAGENTS),
+    "PIL": ((), SMOLAGENTS + ATTACHMENTS),
+    "charset_normalizer": ((), ATTACHMENTS),
+    "rapidocr": ((), ATTACHMENTS),
+    "bs4": ((), WORKER),
+    "mammoth": ((), WORKER),
+    "markdownify": ((), WORKER),
+    "openpyxl": ((), WORKER),
+    "pptx": ((), WORKER),
+    "pypdfium2": ((), WORKER),
     "huggingface_hub": ((), WEIGHTS),
     "filelock": ((), WEIGHTS),
     "platformdirs": ((), WEIGHTS),

@@ -30,7 +30,8 @@ class RoutingReport:
 
     `full_tokens` and `compressed_tokens` count whole prompts with tools and template, by estimate unless
     `is_exact`. `turn_tiers` is each turn's furthest tier. `num_degraded` counts the parts whose compressor
-    failed. `changes` are the compressed view's, `drafter_cuts` those of the full view.
+    failed. `changes` are the compressed view's, `drafter_cuts` those of the full view. Of the attachments,
+    `num_degraded_attachments` are those that a note stands for, whole or in part.
     """
 
     num_messages: int
@@ -46,6 +47,9 @@ class RoutingReport:
     drafter_cuts: tuple[PartChange, ...]
     num_shortened_tools: int
     num_shortened_docs: int
+    num_documents: int
+    num_images: int
+    num_degraded_attachments: int
 
 
 @dataclass(frozen=True, slots=True)
