@@ -155,9 +155,10 @@ class TransformersCaptioner:
 
     def _load(self) -> tuple[Any, Any]:
         if self._loaded is None:
-            from transformers import AutoModelForImageTextToText, AutoProcessor
+            import transformers
 
-            processor = AutoProcessor.from_pretrained(self._name, trust_remote_code=False)
-            model = AutoModelForImageTextToText.from_pretrained(self._name, trust_remote_code=False)
+            auto: Any = transformers  # whose types are half there
+            processor = auto.AutoProcessor.from_pretrained(self._name, trust_remote_code=False)
+            model = auto.AutoModelForImageTextToText.from_pretrained(self._name, trust_remote_code=False)
             self._loaded = (processor, model.to(self._device).eval())
         return self._loaded

@@ -58,7 +58,10 @@ def _bmp(data: bytes) -> ImageSize:
 
 
 def _ico(data: bytes) -> ImageSize:
-    return ImageSize(data[6] or 256, data[7] or 256)
+    """The largest of its images; 0 stands for 256."""
+    entries = range(6, 6 + 16 * int.from_bytes(data[4:6], "little"), 16)
+    sizes = [(data[at] or 256, data[at + 1] or 256) for at in entries]
+    return ImageSize(*max(sizes))
 
 
 def _webp(data: bytes) -> ImageSize | None:

@@ -46,12 +46,16 @@ _BRANDS = {
 }
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
+_OFFICE = {b"word": "DOCX", b"xl": "XLSX", b"ppt": "PPTX"}
+_DIRECTORY_ENTRY = re.compile(rb"PK\x01\x02.{42}(word|xl|ppt)/", re.S)
+_MEMBER = re.compile(rb"PK\x03\x04.{26}(word|xl|ppt)/", re.S)
 _HEAD_BYTES = 4_096
 _HTML = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S
 )
 _SVG = re.compile(
-    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*|<!doctype\s+svg[^>]*>\s*)*<(?:\w+:)?svg\b", re.I | re.S
+    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*|<!doctype\s+svg[^>\[]*(?:\[.*?\]\s*)?>\s*)*<(?:\w+:)?svg\b",
+    re.I | re.S,
 )
 _MAIL_FIELD = re.compile(rb"(?:[!-9;-~]+:[^\n]*\n(?:[ \t][^\n]*\n)*)+\r?\n")
 _MAIL_NAMES = re.compile(rb"^(?:from|to|date|subject|received|message-id|mime-version):", re.I | re.M)
@@ -107,7 +111,11 @@ def _zipped(data: bytes) -> FileKind:
             return FileKind("OpenDocument file", "other")
         if stated.startswith(b"application/epub+zip"):
             return FileKind("EPUB", "other")
-    for member, name in ((b"word/", "DOCX"), (b"xl/", "XLSX"), (b"ppt/", "PPTX")):
-        if member in data and b"[Content_Types].xml" in data:
-            return FileKind(name, "document")
+    if b"[Content_Types].xml" in data:
+        end = data.rfind(b"PK\x05\x06")
+        start = int.from_bytes(data[end + 16 : end + 20], "little")
+        # Members may be Office files themselves, whose own directories stand before this one.
+        found = _DIRECTORY_ENTRY.search(data, start, end) if end >= 0 else _MEMBER.search(data)
+        if found is not None:
+            return FileKind(_OFFICE[found.group(1)], "document")
     return FileKind("ZIP archive", "other")

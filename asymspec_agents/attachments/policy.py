@@ -19,8 +19,8 @@ class RemotePolicy:
     """Which URLs may be fetched, and for how long; raises ConfigurationError.
 
     Only addresses that are public on the internet are reached, and those in `networks` (such as
-    "10.1.0.0/16"). All addresses of a host are checked, and the connection goes to a checked one, again at each
-    of at most `max_redirects` redirects. `timeout_s` is for one attachment, all redirects together.
+    "10.1.0.0/16"). All addresses of a host are checked and the connection goes to a checked one; so it is at
+    each of at most `max_redirects` redirects. `timeout_s` is for one attachment, all redirects together.
     """
 
     schemes: tuple[str, ...] = ("https",)

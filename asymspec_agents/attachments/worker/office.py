@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
@@ -14,6 +15,7 @@ __all__ = ["convert_docx", "convert_pptx"]
 
 _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 _DRAWING_TEXT = "{http://schemas.openxmlformats.org/drawingml/2006/main}t"
+_PICTURE = re.compile(r"!\[([^\]]*)\]\(\)")
 _MAX_DEPTH = 20  # of groups in groups
 
 
@@ -27,8 +29,13 @@ def convert_docx(data: bytes, limits: Limits) -> Converted:
         html = mammoth.convert_to_html(io.BytesIO(data), convert_image=pictures).value
     except (KeyError, IndexError, ValueError, OSError, ElementTree.ParseError, SyntaxError) as error:
         raise RefusedError("it is broken or cut short") from error
-    text = joined([markdown(html)], limits, "the rest")
-    return Converted(text, _core_title(archive))
+    text = _PICTURE.sub(lambda found: _picture(found.group(1)), markdown(html))
+    return Converted(joined([text], limits, "the rest"), _core_title(archive))
+
+
+def _picture(described: str) -> str:
+    described = " ".join(described.split())
+    return f"[picture: {described}]" if described else "[picture]"
 
 
 def _core_title(archive: Any) -> str | None:
@@ -79,20 +86,20 @@ def _shape(shape: Any, depth: int = 0) -> Iterator[str]:
         if depth < _MAX_DEPTH:
             for inner in shape.shapes:
                 yield from _shape(inner, depth + 1)
-    elif kind == "Picture":
-        described = shape._element._nvXxPr.cNvPr.get("descr") or ""
-        yield f"[picture: {' '.join(described.split())}]" if described else "[picture]"
+    elif kind in ("Picture", "PlaceholderPicture", "Movie"):
+        yield _picture(shape._element._nvXxPr.cNvPr.get("descr") or "")
     elif getattr(shape, "has_table", False):
         for row in shape.table.rows:
             yield "| " + " | ".join(" ".join(cell.text.split()) for cell in row.cells) + " |"
     elif getattr(shape, "has_chart", False):
         yield from _chart(shape.chart)
     elif shape.has_text_frame:
-        text = shape.text_frame.text.strip()
+        text = shape.text_frame.text.replace("\v", "\n").strip()
         if text:
             yield text
     elif kind == "GraphicFrame":
-        yield from _diagram(shape)
+        is_embedded = any(str(node.tag).endswith("}oleObj") for node in shape._element.iter())
+        yield from ["[embedded file]"] if is_embedded else _diagram(shape)
 
 
 def _chart(chart: Any) -> Iterator[str]:

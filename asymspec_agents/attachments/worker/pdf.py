@@ -75,7 +75,7 @@ class _Pages:
                 page.flatten()  # what was typed into fields becomes text of the page
                 page.close()
                 page = self._document[number - 1]
-            text = _cleaned(page.get_textpage().get_text_bounded())
+            text = _cleaned(page.get_textpage().get_text_range())
             if not text and next(iter(page.get_objects(max_depth=2)), None) is not None:
                 self.blank.append(number)
                 self._picture(page, number)

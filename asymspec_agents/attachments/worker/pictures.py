@@ -13,7 +13,7 @@ __all__ = ["convert_picture", "convert_svg"]
 
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "ICO", "AVIF")
 _MAX_SIDE = 2_048  # what vision models and text readers take
-_TEXT_TAGS = frozenset({"text", "tspan", "textPath", "title", "desc"})
+_TEXT_TAGS = frozenset({"text", "title", "desc"})
 
 
 def convert_picture(data: bytes, limits: Limits) -> Converted:
@@ -68,7 +68,7 @@ def convert_svg(data: bytes, limits: Limits) -> Converted:
     try:
         for _, element in ElementTree.iterparse(io.BytesIO(data)):
             if str(element.tag).rpartition("}")[2] in _TEXT_TAGS:
-                words += (text for piece in (element.text, element.tail) if piece and (text := piece.strip()))
+                words.append(" ".join("".join(element.itertext()).split()))
     except (ElementTree.ParseError, ValueError, LookupError):
         raise RefusedError("it is broken or cut short") from None
-    return Converted(joined(words, limits, "the rest"))
+    return Converted(joined(filter(None, words), limits, "the rest"))

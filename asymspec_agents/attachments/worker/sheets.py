@@ -40,6 +40,7 @@ def convert_xlsx(data: bytes, limits: Limits) -> Converted:
     if sheets > limits.max_pages:
         text += f"\n[… {sheets - limits.max_pages:,} sheets left out: over {limits.max_pages:,} sheets …]"
     rows = sum(counts)
+    text = text if rows else ""
     length = f"{sheets:,} sheet{'s' if sheets != 1 else ''}, {rows:,} row{'s' if rows != 1 else ''}"
     return Converted(text, values.properties.title or None, length)
 
