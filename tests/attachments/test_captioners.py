@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from asymspec_agents.attachments import Attachments, EndpointCaptioner, TransformersCaptioner
 from asymspec_agents.errors import BackendError, ConfigurationError
@@ -90,12 +92,6 @@ def test_an_unreachable_endpoint_is_given_up() -> None:
 
 
 def test_an_image_beyond_the_limit_is_made_smaller_or_refused(url: str) -> None:
-    import io
-
-    from PIL import Image
-
-    from tests.attachments.files import saved  # noqa: F401
-
     buffer = io.BytesIO()
     Image.effect_noise((200, 200), 90).convert("RGB").save(buffer, "PNG")
     Handler.answers = [(200, GOOD)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -111,8 +112,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def send(self, data: bytes, status: int = 200, **headers: str) -> None:
         self.send_response(status)
-        for name, value in {"Content-Length": str(len(data)), **headers}.items():
-            self.send_header(name.replace("_", "-"), value)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        for name, value in {"Content-Length": str(len(data)), **named}.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
 
@@ -122,10 +124,11 @@ class Handler(BaseHTTPRequestHandler):
 
 def _slow(handler: Handler) -> None:
     handler.send(b"", Content_Length="1000")
-    for _ in range(30):
-        handler.wfile.write(b"x")
-        handler.wfile.flush()
-        time.sleep(0.1)
+    with contextlib.suppress(OSError):  # until the other side has had enough
+        for _ in range(30):
+            handler.wfile.write(b"x")
+            handler.wfile.flush()
+            time.sleep(0.1)
 
 
 @pytest.fixture
@@ -179,7 +182,7 @@ def test_a_file_is_fetched_from_the_checked_address_under_its_own_name(server: T
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("/gone", "it|its host answered with status 404"),
+        ("/gone", "its host answered with status 404"),
         ("/large", "it is larger than 200,000 bytes"),
         ("/endless", "it is larger than 200,000 bytes|did not answer properly"),
         ("/packed", "did not answer properly"),
