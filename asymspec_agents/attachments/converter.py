@@ -55,7 +55,7 @@ class _Process:
         self.pid_of_parent = os.getpid()
         self.is_fresh = True
         self.child = subprocess.Popen(
-            [sys.executable, "-c", _BOOT, json.dumps(sys.path)],
+            [sys.executable, "-c", _BOOT, json.dumps([str(path) for path in sys.path])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # what libraries say there may quote a file
@@ -160,6 +160,8 @@ def _exchanged(child: subprocess.Popen[bytes], header: dict[str, Any], data: byt
     requests.flush()
     (num_fields,) = struct.unpack(">I", _read(answers, 4))
     fields = json.loads(_read(answers, num_fields))
+    if not isinstance(fields, dict):
+        raise ValueError("an answer of another form")
     missing = fields.get("missing")
     if missing is not None:
         extra = _MODULE_EXTRAS.get(missing, "documents")

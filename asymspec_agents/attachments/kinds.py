@@ -50,6 +50,7 @@ _OFFICE = {b"word": "DOCX", b"xl": "XLSX", b"ppt": "PPTX"}
 _DIRECTORY_ENTRY = re.compile(rb"PK\x01\x02.{42}(word|xl|ppt)/", re.S)
 _MEMBER = re.compile(rb"PK\x03\x04.{26}(word|xl|ppt)/", re.S)
 _HEAD_BYTES = 4_096
+_MAIL_BYTES = 65_536  # their headers are long
 _HTML = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S
 )
@@ -97,7 +98,7 @@ def kind_of(data: bytes) -> FileKind:
         return FileKind("HTML", "document")
     if not is_text(data):
         return FileKind("binary file", "other")
-    fields = _MAIL_FIELD.match(bare)
+    fields = _MAIL_FIELD.match(data[:_MAIL_BYTES].removeprefix(b"\xef\xbb\xbf"))
     if fields is not None and len(set(_MAIL_NAMES.findall(fields.group().lower()))) >= 2:
         return FileKind("e-mail", "document")
     return FileKind("text", "text")

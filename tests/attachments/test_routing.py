@@ -124,7 +124,7 @@ def test_an_attachment_is_no_words_of_the_user() -> None:
 def test_views_are_the_same_in_another_process_and_begin_like_those_before() -> None:
     messages: list[dict[str, Any]] = [_ask(file_part(_report(seed=1), "a.txt"), image_part(image()))]
     for number in range(6):
-        messages += _turn(number, [file_part(_report(60, seed=number), f"{number}.txt")])
+        messages += _turn(number, [file_part(_report(80, seed=number), f"{number}.txt")])
     router = ContextRouter()
     views = [router.route(messages[:end]).compressed for end in range(1, len(messages) + 1, 2)]
     again = ContextRouter().route(messages).compressed
