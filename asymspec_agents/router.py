@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from .attachments import Attachments
 from .compress.auto import AutoCompressor
 from .compress.base import Compressor
 from .messages import Message, ToolSpec, parse_messages, parse_tools
@@ -36,6 +37,7 @@ class ContextRouter:
     `counter` estimates when none is given. `prompt_counter` counts a whole prompt with its chat template; it
     is called only where a view may be near its limit, a few times a call at most, and where it fails the
     estimate stands. `store` keeps the originals of what was left out, in memory when none is given.
+    `attachments` makes text of documents and images; without it, by its defaults.
     """
 
     def __init__(
@@ -46,10 +48,12 @@ class ContextRouter:
         compressor: Compressor | None = None,
         store: ContentStore | None = None,
         prompt_counter: PromptCounter | None = None,
+        attachments: Attachments | None = None,
         recorder: Recorder = NULL_RECORDER,
     ) -> None:
         self.policy = policy if policy is not None else ViewPolicy()
         self.store = store if store is not None else MemoryStore()
+        self.attachments = attachments if attachments is not None else Attachments()
         self._recorder = recorder
         self._renditions = Renditions(
             compressor if compressor is not None else AutoCompressor(),
@@ -82,23 +86,27 @@ class ContextRouter:
         """
         policy, count = self.policy, self._renditions.count
         given, full_tools = parse_messages(messages), parse_tools(tools)
-        docs = shorten_docs(given, tool_docs, count, policy.min_gain)
+        read = self.attachments.read(given, self.store, self._recorder)
+        docs = shorten_docs(read.shortened, tool_docs, count, policy.min_gain)
         short_tools = (
             signature_tools(full_tools, count, policy.min_gain) if policy.tool_signatures else full_tools
         )
-        original = self._fitter.read(given, full_tools, task)
+        original = self._fitter.read(read.full, full_tools, task, read.headers)
         shortened = (
-            self._fitter.read(docs.messages, short_tools, task)
-            if docs.num_shortened
+            self._fitter.read(docs.messages, short_tools, task, read.headers)
+            if docs.messages is not read.full
             else replace(original, tools=short_tools)
         )
         full = self._fitter.fit("full", original)
         compressed = self._fitter.fit("compressed", shortened, rate)
         history = shortened.history
+        # Images that only the drafter sees are no texts of the full view.
+        places = ((part.message, part.part) for part in original.history.parts)
+        full_texts = dict(zip(places, (long.text for long in full.fold.shown), strict=True))
         edits = tuple(
             Edit(message=part.message, part=part.part, text=short.text)
-            for part, long, short in zip(history.parts, full.fold.shown, compressed.fold.shown, strict=True)
-            if short.text != long.text
+            for part, short in zip(history.parts, compressed.fold.shown, strict=True)
+            if short.text != full_texts.get((part.message, part.part))
         )
         report = RoutingReport(
             num_messages=len(given),
@@ -116,6 +124,9 @@ class ContextRouter:
                 before is not after for before, after in zip(full_tools, short_tools, strict=True)
             ),
             num_shortened_docs=docs.num_shortened,
+            num_documents=read.num_documents,
+            num_images=read.num_images,
+            num_degraded_attachments=read.num_degraded,
         )
         record_view(self._recorder, report)
         return RoutedContext(original.shown(full.fold), edits, full_tools, short_tools, report)
@@ -149,6 +160,9 @@ def record_view(recorder: Recorder, report: RoutingReport) -> None:
         num_shortened_tools=report.num_shortened_tools,
         num_shortened_docs=report.num_shortened_docs,
         num_summarized_messages=report.num_summarized_messages,
+        num_documents=report.num_documents,
+        num_images=report.num_images,
+        num_degraded_attachments=report.num_degraded_attachments,
     )
 
 

@@ -27,6 +27,7 @@ LAYERS = (
     ("errors", "recording", "messages", "_version"),
     ("decoding", "tokens", "store", "sqlite_store", "protocol", "config"),
     ("compress", "engine", "weights"),
+    ("attachments",),
     (
         "views",
         "router",
@@ -53,12 +54,15 @@ CLI = ("asymspec_agents/cli/",)
 PROBE = ("asymspec_agents/diagnosis/probe.py",)
 SMOLAGENTS = ("integrations/smolagents_asymspec/",)
 VLLM = ("integrations/vllm_asymspec/",)
+ATTACHMENTS = ("asymspec_agents/attachments/",)
+CAPTIONERS = ("asymspec_agents/attachments/captioners.py",)
+WORKER = ("asymspec_agents/attachments/worker/",)
 
 # Optional packages: which files may need them to be imported, and which may import them inside a function.
 OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "torch": (ENGINE + DECODING + VLLM + LLMLINGUA, LAZY_ENGINE + PROBE),
-    "transformers": (ENGINE + LLMLINGUA, LAZY_ENGINE + WEIGHTS),
-    "numpy": (ENGINE + VLLM + LLMLINGUA, COMPRESS),
+    "torch": (ENGINE + DECODING + VLLM + LLMLINGUA, LAZY_ENGINE + PROBE + CAPTIONERS),
+    "transformers": (ENGINE + LLMLINGUA, LAZY_ENGINE + WEIGHTS + CAPTIONERS),
+    "numpy": (ENGINE + VLLM + LLMLINGUA, COMPRESS + ATTACHMENTS),
     "jinja2": (ENGINE, ()),
     "tokenizers": ((), ENGINE),
     "safetensors": ((), ENGINE + VLLM + LLMLINGUA),
@@ -74,7 +78,15 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fastapi": (VLLM, ()),
     "msgspec": (VLLM, ()),
     "prometheus_client": ((), VLLM),
-    "PIL": ((), SMOLAGENTS),
+    "PIL": ((), SMOLAGENTS + ATTACHMENTS),
+    "charset_normalizer": ((), ATTACHMENTS),
+    "rapidocr": ((), ATTACHMENTS),
+    "bs4": ((), WORKER),
+    "mammoth": ((), WORKER),
+    "markdownify": ((), WORKER),
+    "openpyxl": ((), WORKER),
+    "pptx": ((), WORKER),
+    "pypdfium2": ((), WORKER),
     "huggingface_hub": ((), WEIGHTS),
     "filelock": ((), WEIGHTS),
     "platformdirs": ((), WEIGHTS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -78,15 +78,20 @@ class Fitter:
         self._prompt_counter = prompt_counter
 
     def read(
-        self, messages: tuple[Message, ...], tools: tuple[ToolSpec, ...], task: str | None
+        self,
+        messages: tuple[Message, ...],
+        tools: tuple[ToolSpec, ...],
+        task: str | None,
+        headers: Mapping[tuple[int, int], int] | None = None,
     ) -> Conversation:
+        """The messages with what the folds need to know; `task` and `headers`: see `read_history`."""
         policy = self._policy
-        history = read_history(messages, policy.observation_markers, policy.call_markers, task)
+        history = read_history(messages, policy.observation_markers, policy.call_markers, task, headers)
         return Conversation(
             messages,
             tools,
             history,
-            tuple(self._renditions.original(part.text) for part in history.parts),
+            tuple(self._renditions.original(part.text, part.header_chars) for part in history.parts),
             tuple(message_overhead_tokens(message, self._renditions.count) for message in messages),
         )
 

@@ -43,9 +43,21 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Original(Shown):
-    """A text in full, with its content hash."""
+    """A text in full, with its content hash.
+
+    The first `header_chars` say which attachment it is the text of; only the rest is ever shortened.
+    """
 
     digest: str = ""
+    header_chars: int = 0
+
+    @property
+    def header(self) -> str:
+        return self.text[: self.header_chars]
+
+    @property
+    def body(self) -> str:
+        return self.text[self.header_chars :]
 
 
 class Renditions:
@@ -85,9 +97,9 @@ class Renditions:
         """Tokens of a text, counted once per content."""
         return self._cached_counter.count(text)
 
-    def original(self, text: str) -> Original:
+    def original(self, text: str, header_chars: int = 0) -> Original:
         """The text with what the other methods need to know of it."""
-        return Original(text, self.count(text), digest=content_hash(text))
+        return Original(text, self.count(text), digest=content_hash(text), header_chars=header_chars)
 
     def compressed(
         self, original: Original, query: str, target_tokens: int, kind: ContentKind | None = None
@@ -96,12 +108,12 @@ class Renditions:
 
         `kind` is what the content is known to be, one of those that this object was made for.
         """
-        key = (original.digest, content_hash(query), target_tokens, kind)
+        key = (original.digest, original.header_chars, content_hash(query), target_tokens, kind)
         return self._cached(key, original, lambda: self._compress(original, query, target_tokens, kind))
 
     def compressed_message(self, original: Original, target_tokens: int) -> Shown:
         """A user's message with its ends as they are and its middle compressed by what they ask."""
-        key = ("message", original.digest, target_tokens)
+        key = ("message", original.digest, original.header_chars, target_tokens)
         return self._cached(key, original, lambda: self._compress_message(original, target_tokens))
 
     def short_form(self, original: Original, query: str, target_tokens: int) -> Shown:
@@ -109,27 +121,26 @@ class Renditions:
 
         Always by AutoCompressor, which takes no model: many turns take this form at once.
         """
-        key = ("short", original.digest, content_hash(query), target_tokens)
+        key = ("short", original.digest, original.header_chars, content_hash(query), target_tokens)
 
         def make() -> Shown:
-            made = self._short_compressor.compress(
-                original.text, query=query, target_tokens=target_tokens, counter=self._counter
-            )
+            made = self._shortened(self._short_compressor, original, query, target_tokens)
             num_tokens = self.count(made.text)
             if made.text and num_tokens <= min(target_tokens, original.tokens * (1 - self._min_gain)):
                 return Shown(made.text, num_tokens, made.compressor, made.degraded)
-            return self._cut(original.text, target_tokens)
+            return self._cut(original, target_tokens)
 
         return self._cached(key, original, make)
 
     def head_and_tail(self, original: Original, target_tokens: int) -> Shown:
         """Beginning and end of the text, of at most about the target."""
-        key = (original.digest, target_tokens)
-        return self._cached(key, original, lambda: self._cut(original.text, target_tokens))
+        key = (original.digest, original.header_chars, target_tokens)
+        return self._cached(key, original, lambda: self._cut(original, target_tokens))
 
     def marker(self, original: Original) -> Shown:
         """Size and reference in place of the text."""
-        return self._cached(original.digest, original, lambda: self._mark(original.text))
+        key = (original.digest, original.header_chars)
+        return self._cached(key, original, lambda: self._mark(original.body or original.text))
 
     def ellipsis(self) -> Shown:
         """The shortest sign that something stood here."""
@@ -150,7 +161,7 @@ class Renditions:
                     _, dropped = self._made.popitem(last=False)
                     self._num_chars -= len(dropped.text) + ENTRY_CHARS
             if found.compressor is not None:
-                self._keep(original.text)
+                self._keep(original.body or original.text)
         if found.compressor is None:
             return replace(original, degraded=True) if found.degraded else original
         return found
@@ -166,16 +177,20 @@ class Renditions:
         self, original: Original, query: str, target_tokens: int, kind: ContentKind | None
     ) -> Shown:
         compressor = self._compressor if kind is None else self._by_kind[kind]
-        made = compressor.compress(
-            original.text, query=query, target_tokens=target_tokens, counter=self._counter
-        )
-        return self._worthwhile(original, made)
+        return self._worthwhile(original, self._shortened(compressor, original, query, target_tokens))
 
     def _compress_message(self, original: Original, target_tokens: int) -> Shown:
-        made = self._message_compressor.compress(
-            original.text, query="", target_tokens=target_tokens, counter=self._counter
-        )
+        made = self._shortened(self._message_compressor, original, "", target_tokens)
         return self._worthwhile(original, made)
+
+    def _shortened(
+        self, compressor: Compressor, original: Original, query: str, target_tokens: int
+    ) -> Rendition:
+        """A rendition of the body, below its header where there is one."""
+        header = original.header
+        target = max(1, target_tokens - self.count(header)) if header else target_tokens
+        made = compressor.compress(original.body, query=query, target_tokens=target, counter=self._counter)
+        return replace(made, text=header + made.text) if header else made
 
     def _worthwhile(self, original: Original, made: Rendition) -> Shown:
         """The rendition; in its place a note to keep the original where it saves or protects too little."""
@@ -190,8 +205,8 @@ class Renditions:
             match.group() not in rendition for pattern in self._protected for match in pattern.finditer(text)
         )
 
-    def _cut(self, text: str, target_tokens: int) -> Shown:
-        made = self._head_tail.compress(text, query="", target_tokens=target_tokens, counter=self._counter)
+    def _cut(self, original: Original, target_tokens: int) -> Shown:
+        made = self._shortened(self._head_tail, original, "", target_tokens)
         return Shown(made.text, self.count(made.text), made.compressor)
 
     def _mark(self, text: str) -> Shown:

@@ -39,7 +39,8 @@ class RoutingReport:
     `is_exact`. `turn_tiers` is each turn's furthest tier. `num_degraded` counts the parts whose compressor
     failed. `num_summarized_messages` and `num_summarized_turns` are those that one summary stands for; the
     turns of `turn_tiers` are those after them. `changes` are the compressed view's (its own messages', where
-    it has whole ones), `drafter_cuts` those of the full view.
+    it has whole ones), `drafter_cuts` those of the full view. Of the attachments, `num_degraded_attachments`
+    are those that a note stands for, whole or in part.
     """
 
     num_messages: int
@@ -55,6 +56,9 @@ class RoutingReport:
     drafter_cuts: tuple[PartChange, ...]
     num_shortened_tools: int
     num_shortened_docs: int
+    num_documents: int = 0
+    num_images: int = 0
+    num_degraded_attachments: int = 0
     num_summarized_messages: int = 0
     num_summarized_turns: int = 0
 

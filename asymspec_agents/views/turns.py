@@ -8,8 +8,8 @@ without text aside: it is a result where an observation follows it).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..messages import Message
@@ -32,7 +32,8 @@ class TextPart:
 
     `query` is what the text was wanted for: the task's first user message and the call that produced it; of a
     user's text, the other texts of its message, none where it stands alone. `tool` is the name of the tool
-    whose result the text is, None where that is not known.
+    whose result the text is, None where that is not known. `header_chars`: the length of the line at its
+    beginning that says which attachment it is the text of, 0 for all other texts.
     """
 
     message: int
@@ -42,6 +43,7 @@ class TextPart:
     turn: int | None
     query: str
     tool: str | None = None
+    header_chars: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +65,37 @@ def read_history(
     observation_markers: tuple[str, ...],
     call_markers: tuple[str, ...],
     task: str | None = None,
+    headers: Mapping[tuple[int, int], int] | None = None,
 ) -> History:
     """The history of a message list; its task is the first user message unless one is given.
 
     A user message's text that begins with an observation marker is a result, unless nothing came before it
     that could have one. An assistant's text with a call marker at the start of a line holds tool calls.
+    `headers` has the place (message, part) and `header_chars` of each text of an attachment: such a text is
+    never the user's words.
     """
-    reader = _Reader(observation_markers, call_markers, task)
+    reader = _Reader(observation_markers, call_markers, task, headers or {})
     for index, message in enumerate(messages):
         reader.read(index, message, messages[index + 1] if index + 1 < len(messages) else None)
     reader.calls.append((len(messages), reader.num_turns))
-    return History(tuple(reader.parts), tuple(reader.calls), tuple(reader.user_messages), reader.num_turns)
+    parts = tuple(
+        replace(part, header_chars=reader.headers[part.message, part.part])
+        if part.part is not None and (part.message, part.part) in reader.headers
+        else part
+        for part in reader.parts
+    )
+    return History(parts, tuple(reader.calls), tuple(reader.user_messages), reader.num_turns)
 
 
 class _Reader:
     def __init__(
-        self, observation_markers: tuple[str, ...], call_markers: tuple[str, ...], task: str | None
+        self,
+        observation_markers: tuple[str, ...],
+        call_markers: tuple[str, ...],
+        task: str | None,
+        headers: Mapping[tuple[int, int], int],
     ) -> None:
+        self.headers = headers
         self._observation_markers = observation_markers
         self._call_markers = call_markers
         self._given_task = task is not None
@@ -126,10 +142,12 @@ class _Reader:
         texts: list[tuple[int | None, str]],
         following: Message | None,
     ) -> None:
-        own = [part for part, text in texts if not self._is_observation(text)]
-        has_only_images = bool(message.content) and not texts
-        if own or (not texts and not (has_only_images and self._leads_to_observation(following))):
-            own_texts = {part: _excerpt(text) for part, text in texts if part in own}
+        words = [(part, text) for part, text in texts if not self._is_attached(index, part)]
+        own = [part for part, text in words if not self._is_observation(text)]
+        has_only_images = bool(message.content) and not words
+        if own or (not words and not (has_only_images and self._leads_to_observation(following))):
+            own_texts = {part: _excerpt(text) for part, text in words if part in own}
+            own += [part for part, _ in texts if self._is_attached(index, part)]
             if not self.user_messages and not self._given_task:
                 self._task = _excerpt("\n".join(own_texts.values()))
             self.user_messages.append(index)
@@ -145,6 +163,9 @@ class _Reader:
         self.num_turns = max(self.num_turns, 1)  # an orphan is in a turn without an answer
         query = _query(self._task, call.asked)
         self.parts.append(TextPart(index, part, text, "result", self.num_turns - 1, query, call.tool or name))
+
+    def _is_attached(self, index: int, part: int | None) -> bool:
+        return part is not None and (index, part) in self.headers
 
     def _is_observation(self, text: str) -> bool:
         may_observe = bool(self.user_messages or self.num_turns)

@@ -69,13 +69,14 @@ def test_images_are_sent_once_in_each_request():
     model = AsymSpecModel(backend)
     assert agent(model).run("What is this?", images=[picture]) == "done"
     for request in backend.requests:
-        kinds = [
-            part.type
+        parts = [
+            part
             for message in request.messages
             if isinstance(message.content, tuple)
             for part in message.content
         ]
-        assert kinds == ["text", "image_url"]
+        assert [part.type for part in parts] == ["text", "text"]  # the drafter here sees no images
+        assert parts[1].text.startswith("[image: PNG, 8×8, ")
         assert request.messages[1].content[0].text == "New task:\nWhat is this?"
     assert model._images.num_encoded == 1
 

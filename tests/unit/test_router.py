@@ -323,8 +323,8 @@ def test_edits_of_a_cut_full_view_give_the_compressed_view() -> None:
     assert text_of(routed.full[-1], None) != text_of(messages[-1], None)
 
 
-def test_an_image_counts_by_a_fixed_size_and_is_never_touched() -> None:
-    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 400_000}}
+def test_a_part_of_an_unknown_kind_counts_by_a_fixed_size_and_is_never_touched() -> None:
+    image = {"type": "input_audio", "input_audio": {"data": "A" * 400_000, "format": "wav"}}
     messages = [{"role": "user", "content": [image, {"type": "text", "text": "What is it?"}]}]
     routed = make_router().route(messages)
     assert routed.compressed == routed.full

@@ -1,0 +1,82 @@
+"""Text in images by RapidOCR, whose models come in its wheel: nothing is fetched."""
+
+from __future__ import annotations
+
+import io
+import threading
+from typing import Any
+
+from ..errors import ConfigurationError, MissingDependencyError
+
+__all__ = ["RapidOCRReader"]
+
+_LINE_OVERLAP = 0.5  # of the lower box's height: pieces that share a line
+
+
+class RapidOCRReader:
+    """A TextReader for printed text, Chinese and Latin script among others.
+
+    Lines of a score under `min_score` are left out. The models (30 MB) load at the first image. Raises
+    MissingDependencyError without the extra `vision`.
+    """
+
+    def __init__(self, *, min_score: float = 0.5) -> None:
+        if not 0 <= min_score <= 1:
+            raise ConfigurationError(f"min_score={min_score!r}: must be in [0, 1]")
+        self._min_score = min_score
+        self._lock = threading.Lock()
+        self._engine: Any = None
+        try:
+            import rapidocr
+        except ImportError as error:
+            raise MissingDependencyError("rapidocr", "vision") from error
+        self._version = getattr(rapidocr, "__version__", "3")
+
+    @property
+    def configuration(self) -> str:
+        return f"rapidocr/1(version={self._version},min_score={self._min_score:g})"
+
+    def read(self, png: bytes) -> str:
+        import numpy as np
+        from PIL import Image
+
+        pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))[:, :, ::-1]  # the engine takes BGR
+        with self._lock:
+            found = self._loaded()(pixels)
+        if found.txts is None:
+            return ""
+        pieces = [
+            _Piece(text, box)
+            for text, score, box in zip(found.txts, found.scores, found.boxes, strict=True)
+            if score >= self._min_score
+        ]
+        return "\n".join(" ".join(piece.text for piece in line) for line in _lines(pieces))
+
+    def _loaded(self) -> Any:
+        if self._engine is None:
+            try:
+                from rapidocr import RapidOCR
+            except ImportError as error:
+                raise MissingDependencyError("onnxruntime", "vision") from error
+            self._engine = RapidOCR(params={"Global.log_level": "critical"})
+        return self._engine
+
+
+class _Piece:
+    def __init__(self, text: str, box: Any) -> None:
+        self.text = text
+        self.left = min(float(x) for x, _ in box)
+        self.top = min(float(y) for _, y in box)
+        self.bottom = max(float(y) for _, y in box)
+
+
+def _lines(pieces: list[_Piece]) -> list[list[_Piece]]:
+    """Pieces from left to right in lines from top to bottom: a table's row stays one."""
+    lines: list[list[_Piece]] = []
+    for piece in sorted(pieces, key=lambda piece: (piece.top, piece.left)):
+        first = lines[-1][0] if lines else None
+        if first is not None and first.bottom - piece.top > _LINE_OVERLAP * (piece.bottom - piece.top):
+            lines[-1].append(piece)
+        else:
+            lines.append([piece])
+    return [sorted(line, key=lambda piece: piece.left) for line in lines]
