@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from .modes import Rule
 
 __all__ = ["BlockResult", "RowParameters", "accept", "divergence", "log_probs", "score", "verify_block"]
 
 LN2 = math.log(2.0)
+MAX_GAP = 200.0  # of log-probabilities; a probability that much smaller is 0 in fp32
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,13 @@ def log_probs(logits: Tensor, vocab_size: int | None = None) -> Tensor:
 def divergence(a: Tensor, b: Tensor) -> Tensor:
     """Jensen-Shannon divergence of two log-distributions [..., vocab] in nats, clamped to [0, ln 2]: [...].
 
-    With m the mean of both: log a - log m = ln 2 - softplus(log b - log a), which is exactly 0 where a == b.
+    With m the mean of both and g = log b - log a: log a - log m = ln 2 - log(1 + e^g), and for b with -g. Both
+    are exactly 0 where a == b. One logarithm serves both: log(1 + e^g) = max(g, 0) + log(1 + e^-|g|).
     """
-    gap = torch.where(a == b, 0.0, b - a)  # also covers -inf - (-inf)
-    from_a = torch.where(a > -math.inf, a.exp() * (LN2 - softplus(gap)), 0.0)
-    from_b = torch.where(b > -math.inf, b.exp() * (LN2 - softplus(-gap)), 0.0)
+    gap = torch.where(a == b, 0.0, b - a).clamp(-MAX_GAP, MAX_GAP)  # also covers -inf on either side
+    near = LN2 - gap.abs().neg().exp().log1p()
+    from_a = a.exp() * (near - gap.clamp(min=0.0))
+    from_b = b.exp() * (near + gap.clamp(max=0.0))
     return (0.5 * (from_a + from_b).sum(dim=-1)).clamp(0.0, LN2)
 
 
