@@ -72,8 +72,8 @@ def log_probs(logits: Tensor, vocab_size: int | None = None) -> Tensor:
 def divergence(a: Tensor, b: Tensor) -> Tensor:
     """Jensen-Shannon divergence of two log-distributions [..., vocab] in nats, clamped to [0, ln 2]: [...].
 
-    With m the mean of both and g = log b - log a: log a - log m = ln 2 - log(1 + e^g), and for b with -g. Both
-    are exactly 0 where a == b. One logarithm serves both: log(1 + e^g) = max(g, 0) + log(1 + e^-|g|).
+    With m the mean of both and g = log b - log a: log a - log m = ln 2 - log(1 + e^g), and for b with -g.
+    Both are exactly 0 where a == b. One logarithm serves both: log(1 + e^g) = max(g, 0) + log(1 + e^-|g|).
     """
     gap = torch.where(a == b, 0.0, b - a).clamp(-MAX_GAP, MAX_GAP)  # also covers -inf on either side
     near = LN2 - gap.abs().neg().exp().log1p()

@@ -57,10 +57,11 @@ class SchedulingWithViews(_Base):  # type: ignore[misc]
         )
         self._warming = WarmingQueue(by_priority=self.policy == SchedulingPolicy.PRIORITY)
         self._refused: dict[str, tuple[Request, str]] = {}
-        if self.dynamic_sd_lookup is None:
-            # Always K. With a table, vLLM adds no empty places to a request that comes with one token to read,
-            # whose greedy tokens its CPU build then draws at random beside a sampled request.
-            self.dynamic_sd_lookup = [self.num_spec_tokens] * (self.max_num_running_reqs + 1)
+        # A table of draft lengths, K for any batch where none was configured. With one, vLLM adds no empty
+        # places to a request that comes with one token to read; its CPU build draws the tokens of such a
+        # request at random beside a sampled one, greedy or not.
+        always = [self.num_spec_tokens] * (self.max_num_running_reqs + 1)
+        self.dynamic_sd_lookup: list[int] = vars(self)["dynamic_sd_lookup"] or always
         self.can_skip_drafts = False  # of vLLM 0.33: a request's drafter must keep up with it
 
     # Requests coming and going

@@ -202,7 +202,7 @@ class Exactness:
     def test_a_plain_request_of_one_token_joins_a_sampled_one(
         self, roomy: TinyEngine, oracle: Oracle
     ) -> None:
-        """vLLM gives a request that comes with one token empty places for drafts, unless it is told not to."""
+        """vLLM gives a request that comes with one token empty places for drafts, unless told not to."""
         rng = random.Random(3)
         full, compressed = views(rng, 60, 20)
         for token in (8, 100, 3):
