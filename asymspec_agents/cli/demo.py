@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..config import from_env
-from ..errors import ConfigurationError, MissingDependencyError
+from ..errors import ConfigurationError, ConnectionFailedError, MissingDependencyError
 from ..weights import DEFAULT_PAIR, show_progress
 from .table import print_table
 
@@ -51,7 +51,10 @@ class ArmResult:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code 0 once every arm has run, whatever the arms got right."""
+    """Exit code 0 once every arm has run, whatever the arms got right.
+
+    Raises ConnectionFailedError where the server is gone.
+    """
     try:
         import smolagents  # noqa: F401
     except ImportError as error:
@@ -140,6 +143,8 @@ def _run_arm(backend: Any, arm: str, terminal: Any) -> ArmResult:
                 if task.is_done(outcome):
                     agent.interrupt()
         except AgentError as error:  # an interrupted run ends so too
+            if isinstance(error.__cause__, ConnectionFailedError):
+                raise error.__cause__ from error
             if not task.is_done(outcome):
                 terminal.line(f"  the run failed: {error}")
         for item in task.items:

@@ -103,8 +103,9 @@ def _serve(arguments: Sequence[str]) -> int:
         parser.print_help()
         return 0
     _check_installed()
+    from vllm_asymspec.distribution import is_cpu_build
     from vllm_asymspec.environment import server_environment
-    from vllm_asymspec.launch import Launch
+    from vllm_asymspec.launch import CPU_MEMORY_SHARE, Launch, is_cpu_memory_set
 
     if any(argument.startswith("--help=") for argument in arguments):
         return _become(["serve", *arguments], environment())
@@ -120,12 +121,14 @@ def _serve(arguments: Sequence[str]) -> int:
         "max_requests": options.max_asymspec_requests,
     }
     large, small = _named(verifier), _named(options.drafter)
+    has_default_memory = is_cpu_build() and not is_cpu_memory_set(environment())
     launch = Launch(
         verifier=large.place,
         drafter=small.place,
         num_draft_tokens=options.num_draft_tokens,
         settings={name: value for name, value in settings.items() if value is not None},
         served_name=None if large.place == large.name else large.name,
+        memory_share=CPU_MEMORY_SHARE if has_default_memory else None,
         arguments=flags,
     )
     variables = server_environment(environment())

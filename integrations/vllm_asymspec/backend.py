@@ -13,9 +13,12 @@ from typing import Any, cast
 from asymspec_agents.backends.answer import ChatDelta
 from asymspec_agents.backends.local import LocalBackend
 from asymspec_agents.backends.request import AnyRequest
+from asymspec_agents.config import environment
 from asymspec_agents.errors import MissingDependencyError
 from asymspec_agents.weights import DEFAULT_PAIR, ProgressCallback, resolve
 
+from .distribution import is_cpu_build
+from .launch import CPU_MEMORY_SHARE, is_cpu_memory_set
 from .offline import engine_arguments
 
 __all__ = ["VLLMBackend"]
@@ -51,6 +54,10 @@ class VLLMBackend(LocalBackend):
         except ImportError as error:
             raise MissingDependencyError("vllm", "vllm") from error
         from .batched_start import start_engine
+
+        is_memory_set = engine_fields.keys() & {"gpu_memory_utilization", "kv_cache_memory_bytes"}
+        if is_cpu_build() and not is_memory_set and not is_cpu_memory_set(environment()):
+            engine_fields["gpu_memory_utilization"] = CPU_MEMORY_SHARE
 
         folders = [resolve(name, progress=progress) for name in (verifier, drafter)]
         arguments = engine_arguments(

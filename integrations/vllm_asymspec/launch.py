@@ -27,7 +27,13 @@ from asymspec_agents.errors import ConfigurationError
 
 from .config import CONFIG_KEY, PluginConfig
 
-__all__ = ["SCHEDULER_CLASS", "WORKER_CLASS", "Launch"]
+__all__ = ["CPU_MEMORY_SHARE", "SCHEDULER_CLASS", "WORKER_CLASS", "Launch", "is_cpu_memory_set"]
+
+# vLLM's own 0.92 is of the whole machine's memory and for one worker, by what it has taken when idle: nothing
+# is left for the server's other processes and for what a long step takes.
+CPU_MEMORY_SHARE = 0.7
+MEMORY_FLAGS = ("--gpu-memory-utilization", "--kv-cache-memory-bytes")
+CPU_CACHE_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"
 
 WORKER_CLASS = "vllm_asymspec.worker.AsymSpecWorker"
 SCHEDULER_CLASS = "vllm_asymspec.scheduler_choice.AnyAsymSpecScheduler"
@@ -43,7 +49,8 @@ class Launch:
     """A server to start. Names of models are what vLLM takes: folders or hub names.
 
     `settings` are those of PluginConfig that were given; `arguments` are vLLM's own flags. `served_name`: the
-    verifier's name in the API where it is not `verifier`. Raises ConfigurationError for a flag that
+    verifier's name in the API where it is not `verifier`. `memory_share`: the worker's share of the memory
+    where the flags say nothing of it, None for vLLM's own default. Raises ConfigurationError for a flag that
     contradicts what this plugin needs.
     """
 
@@ -52,6 +59,7 @@ class Launch:
     num_draft_tokens: int = 2
     settings: Mapping[str, Any] = field(default_factory=dict)
     served_name: str | None = None
+    memory_share: float | None = None
     arguments: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -80,6 +88,8 @@ class Launch:
         ]
         if self.served_name is not None and not list(_given(rest, "--served-model-name")):
             arguments += ["--served-model-name", self.served_name]
+        if self.memory_share is not None and not any(list(_given(rest, flag)) for flag in MEMORY_FLAGS):
+            arguments += ["--gpu-memory-utilization", str(self.memory_share)]
         return [*arguments, *rest]
 
     def _speculative(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,6 +119,11 @@ class Launch:
             return int(sizes[-1])
         except ValueError:
             raise ConfigurationError(f"--tensor-parallel-size {sizes[-1]} is not a number") from None
+
+
+def is_cpu_memory_set(variables: Mapping[str, str]) -> bool:
+    """Whether the environment says how much memory vLLM's CPU build takes for keys and values."""
+    return variables.get(CPU_CACHE_VARIABLE, "0") != "0"
 
 
 def _merged(needed: Mapping[str, Any], given: Mapping[str, Any], where: str) -> dict[str, Any]:

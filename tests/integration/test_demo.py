@@ -85,6 +85,16 @@ def test_a_server_without_a_drafter_cannot_be_asked_for_its_arm(
     assert "names no drafter" in capsys.readouterr().err
 
 
+def test_a_server_that_is_gone_ends_the_demo(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(HTTPBackend, "capabilities", Capabilities("big", "small", ("asymspec",)))
+    assert main(["demo", "--url", "http://127.0.0.1:1"]) == 2
+    shown = capsys.readouterr()
+    assert "cannot connect to http://127.0.0.1:1" in shown.err
+    assert "WRONG" not in shown.out
+
+
 def test_the_items_tell_right_from_wrong() -> None:
     right = Outcome([json.loads(CALL)["arguments"]], "It is KX-4471-Z, serial 88213-D.")
     wrong = Outcome([{"measured_at": "9:05", "values": [1.82, 11.5]}], "It is model Farouk.")

@@ -19,7 +19,7 @@ from asymspec_agents.errors import ConfigurationError, MissingDependencyError
 from vllm_asymspec import distribution
 from vllm_asymspec.config import PluginConfig
 from vllm_asymspec.environment import allowed_plugins, preloaded, server_environment
-from vllm_asymspec.launch import SCHEDULER_CLASS, WORKER_CLASS, Launch
+from vllm_asymspec.launch import SCHEDULER_CLASS, WORKER_CLASS, Launch, is_cpu_memory_set
 
 
 def flags(arguments: list[str]) -> dict[str, str]:
@@ -118,6 +118,25 @@ def test_a_preset_keeps_its_name_in_the_api() -> None:
     assert arguments[arguments.index("--served-model-name") + 1] == "big"
     own = ("--served-model-name", "mine")
     assert Launch("/cache/big", "small", served_name="big", arguments=own).vllm_arguments().count("big") == 0
+
+
+def test_the_memory_is_set_where_the_user_does_not() -> None:
+    assert Launch("big", "small", memory_share=0.7).vllm_arguments()[-2:] == [
+        "--gpu-memory-utilization",
+        "0.7",
+    ]
+    assert "--gpu-memory-utilization" not in Launch("big", "small").vllm_arguments()
+    assert is_cpu_memory_set({"VLLM_CPU_KVCACHE_SPACE": "4"})
+    assert not is_cpu_memory_set({"VLLM_CPU_KVCACHE_SPACE": "0"})
+
+
+@pytest.mark.parametrize(
+    "own", [("--gpu-memory-utilization", "0.5"), ("--kv_cache_memory_bytes=1000",), ("--kv-cache-mem", "1")]
+)
+def test_a_users_memory_stands(own: tuple[str, ...]) -> None:
+    arguments = Launch("big", "small", memory_share=0.7, arguments=own).vllm_arguments()
+    assert arguments[-len(own) :] == list(own)
+    assert "0.7" not in arguments
 
 
 def test_plugins_that_were_on_stay_on() -> None:
