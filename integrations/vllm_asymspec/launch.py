@@ -50,8 +50,8 @@ class Launch:
 
     `settings` are those of PluginConfig that were given; `arguments` are vLLM's own flags. `served_name`: the
     verifier's name in the API where it is not `verifier`. `memory_share`: the worker's share of the memory
-    where the flags say nothing of it, None for vLLM's own default. Raises ConfigurationError for a flag that
-    contradicts what this plugin needs.
+    where flags and configuration file say nothing of it, None for vLLM's own default. Raises
+    ConfigurationError for a flag that contradicts what this plugin needs.
     """
 
     verifier: str
@@ -88,9 +88,16 @@ class Launch:
         ]
         if self.served_name is not None and not list(_given(rest, "--served-model-name")):
             arguments += ["--served-model-name", self.served_name]
-        if self.memory_share is not None and not any(list(_given(rest, flag)) for flag in MEMORY_FLAGS):
+        if self.memory_share is not None and not self._is_memory_set():
             arguments += ["--gpu-memory-utilization", str(self.memory_share)]
         return [*arguments, *rest]
+
+    def _is_memory_set(self) -> bool:
+        files = [Path(path) for path in _given(self.arguments, "--config")]
+        return any(
+            list(_given(self.arguments, flag)) or any(_config_file_sets(file, flag[2:]) for file in files)
+            for flag in MEMORY_FLAGS
+        )
 
     def _speculative(self, given: Mapping[str, Any]) -> dict[str, Any]:
         needed = {
@@ -184,11 +191,15 @@ def _without_json(
 
 def _check_config_file(path: Path) -> None:
     """Refuses a vLLM configuration file with settings that the command line would override unseen."""
+    for name in ("worker-cls", "scheduler-cls", "speculative-config", "additional-config"):
+        if _config_file_sets(path, name):
+            raise ConfigurationError(f"{path} sets {name}, which `asymspec vllm serve` does; take it out")
+
+
+def _config_file_sets(path: Path, name: str) -> bool:
+    """Whether a vLLM configuration file has that setting; not where it can't be read, as vLLM will say."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):
-        return  # vLLM says what is wrong with it
-    names = ("worker-cls", "scheduler-cls", "speculative-config", "additional-config")
-    for name in names:
-        if re.search(rf"^\s*{name.replace('-', '[-_]')}\s*:", text, re.MULTILINE):
-            raise ConfigurationError(f"{path} sets {name}, which `asymspec vllm serve` does; take it out")
+        return False
+    return re.search(rf"^\s*{name.replace('-', '[-_]')}\s*:", text, re.MULTILINE) is not None

@@ -139,6 +139,14 @@ def test_a_users_memory_stands(own: tuple[str, ...]) -> None:
     assert "0.7" not in arguments
 
 
+def test_a_configuration_files_memory_stands(tmp_path: Path) -> None:
+    file = tmp_path / "server.yaml"
+    for text, is_ours in (("gpu_memory_utilization: 0.4\n", False), ("port: 8001\n", True)):
+        file.write_text(text)
+        made = Launch("big", "small", memory_share=0.7, arguments=("--config", str(file))).vllm_arguments()
+        assert ("--gpu-memory-utilization" in made) == is_ours
+
+
 def test_plugins_that_were_on_stay_on() -> None:
     assert allowed_plugins(None, ["platform", "loader"]) == "platform,loader,asymspec"
     assert allowed_plugins("mine", ["platform"]) == "mine,asymspec"
