@@ -14,11 +14,17 @@ import pytest
 
 from tests.architecture import ROOT
 
-PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/views.md")
 BLOCK = re.compile(
     r"^(?:<!-- needs: (?P<needs>[a-z, ]+) -->\n+)?```python\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL
 )
-PROBE = {"engine": "torch", "compress": "bm25s", "smolagents": "smolagents"}
+PROBE = {
+    "engine": "torch",
+    "compress": "bm25s",
+    "documents": "pypdfium2",
+    "smolagents": "smolagents",
+    "vision": "rapidocr",
+}
 
 
 def _blocks() -> list[object]:
