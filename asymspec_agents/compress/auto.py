@@ -135,7 +135,18 @@ def _is_table(lines: list[str]) -> bool:
         usual = max(set(counts), key=lambda count: (counts.count(count), count))
         if usual >= (1 if delimiter == "\t" else 2) and counts.count(usual) >= 0.9 * len(counts):
             return True
+        if usual == 1 and counts.count(1) >= 0.95 * len(counts) and _are_pairs(lines, delimiter):
+            return True
     return False
+
+
+def _are_pairs(lines: list[str], delimiter: str) -> bool:
+    """Whether lines with one delimiter each are two cells, and not sentences that have a comma."""
+    num_pairs = sum(
+        all(cell and not cell.startswith(" ") for cell in line.split(delimiter)) and line[-1] not in ".!?{(;:"
+        for line in lines
+    )
+    return num_pairs >= 0.95 * len(lines)
 
 
 @dataclass(frozen=True, slots=True)
