@@ -54,9 +54,10 @@ class ContextRouter:
         self.policy = policy if policy is not None else ViewPolicy()
         self.store = store if store is not None else MemoryStore()
         self.attachments = attachments if attachments is not None else Attachments()
+        self.compressor = compressor if compressor is not None else AutoCompressor()
         self._recorder = recorder
         self._renditions = Renditions(
-            compressor if compressor is not None else AutoCompressor(),
+            self.compressor,
             counter if counter is not None else EstimateCounter(),
             self.store,
             recorder,
