@@ -187,21 +187,28 @@ def _prompt_counter(tokenizer: Any) -> PromptCounter | None:
 
 
 def _tokens(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text}: must not be negative")
-    return number
+    return _whole_number(text, 0)
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be at least 1")
+    return _whole_number(text, 1)
+
+
+def _whole_number(text: str, least: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a whole number of at least {least}")
     return number
 
 
 def _ratio(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
     if not 0 < number <= 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be over 0 and at most 1")
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a number over 0 and at most 1")
     return number
