@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asymspec_agents.compress.llmlingua import LLMLingua2
+from asymspec_agents.compress.llmlingua import LLMLingua2, Protection, nothing_protected
+from asymspec_agents.compress.protected import PROTECTION, protected_spans
 from asymspec_agents.errors import ConfigurationError, WeightsError
 from asymspec_agents.router import ContextRouter
 from asymspec_agents.tokens import EstimateCounter, TokenCounter
@@ -136,6 +137,57 @@ def test_the_configuration_names_the_content(checkpoints: dict[str, Path], tmp_p
     assert len({here.configuration, other.configuration, changed.configuration}) == 3
 
 
+MENTIONS = (
+    "Invoice INV-001234 of 2026-11-30 says 14.5 kg, not 15 kg: see /srv/data/a.csv, https://example.org/x?y=1 "
+    "and mail to jo@example.org. It never raised ValueError; `run --now` was without effect.\n"
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_protected_spans_come_through_byte_for_byte(
+    checkpoints: dict[str, Path], runners: dict[str, LLMLingua2], kind: str
+) -> None:
+    text = PROSE[:3_000] + MENTIONS + PROSE[3_000:6_000]
+    spans = [text[start:end] for start, end in protected_spans(text)]
+    assert {"INV-001234", "2026-11-30", "14.5 kg", "not", "/srv/data/a.csv", "ValueError"} <= set(spans)
+    target = COUNTER.count(text) * 6 // 10
+    made = runners[kind].compress(text, query="", target_tokens=target, counter=COUNTER)
+    assert made.compressor == "llmlingua2"
+    place = 0
+    for span in spans:
+        place = made.text.index(span, place) + len(span)
+    unprotected = LLMLingua2.load(checkpoints[kind], protected=nothing_protected)
+    made = unprotected.compress(text, query="", target_tokens=target, counter=COUNTER)
+    assert not all(span in made.text for span in spans)
+
+
+def test_where_protected_spans_do_not_fit_the_model_is_not_asked(checkpoints: dict[str, Path]) -> None:
+    pytest.importorskip("bm25s")
+    runner = LLMLingua2.load(checkpoints["bert"], timeout_s=1e-6)
+    text = PROSE + MENTIONS * 200 + "The lighthouse keeper sold the lamp."
+    made = runner.compress(text, query="Who sold the lamp?", target_tokens=200, counter=COUNTER)
+    assert made.compressor == "extractive"
+    assert "lighthouse keeper" in made.text
+    with pytest.raises(TimeoutError):
+        runner.compress(PROSE, query="", target_tokens=COUNTER.count(PROSE) // 2, counter=COUNTER)
+
+
+def test_patterns_are_protected_too(checkpoints: dict[str, Path]) -> None:
+    runner = LLMLingua2.load(checkpoints["bert"], protected=Protection((r"harbour \w+",)))
+    target = COUNTER.count(PROSE) // 2
+    made = runner.compress(PROSE, query="", target_tokens=target, counter=COUNTER)
+    assert made.compressor == "llmlingua2"
+    assert made.text.count("harbour office") == PROSE.count("harbour office") > 0
+    assert Protection().configuration == PROTECTION
+    assert f"protected={PROTECTION}+" in runner.configuration
+
+
+@pytest.mark.parametrize("patterns", ["abc", ["a"], ("(",), (3,)])
+def test_bad_patterns_are_named(patterns: Any) -> None:
+    with pytest.raises(ConfigurationError, match="patterns="):
+        Protection(patterns)
+
+
 def test_global_state_is_left_alone(checkpoints: dict[str, Path]) -> None:
     import torch
 
@@ -179,9 +231,32 @@ def test_what_is_no_token_classifier_is_refused(checkpoints: dict[str, Path], tm
     (folder / "config.json").write_text(json.dumps({**config, "architectures": ["BertForMaskedLM"]}))
     with pytest.raises(WeightsError, match="BertForMaskedLM"):
         LLMLingua2.load(folder)
+    labels = {"id2label": {"0": "a", "1": "b", "2": "c"}, "label2id": {"a": 0, "b": 1, "c": 2}}
+    (folder / "config.json").write_text(json.dumps({**config, **labels}))
+    with pytest.raises(WeightsError, match="3 labels"):
+        LLMLingua2.load(folder)
     (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
     with pytest.raises(WeightsError, match="lacks"):
         LLMLingua2.load(folder)
     (folder / "model.safetensors").unlink()
     with pytest.raises(WeightsError, match="safetensors"):
+        LLMLingua2.load(folder)
+
+
+def test_what_is_no_checkpoint_is_refused(checkpoints: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(WeightsError, match="nowhere"):
+        LLMLingua2.load(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(WeightsError, match="empty"):
+        LLMLingua2.load(tmp_path / "empty")
+    (tmp_path / "file").write_text("{}")
+    with pytest.raises(WeightsError, match="file"):
+        LLMLingua2.load(tmp_path / "file")
+    folder = Path(shutil.copytree(checkpoints["bert"], tmp_path / "no-tokenizer"))
+    for path in folder.glob("*token*"):
+        path.unlink()
+    with pytest.raises(WeightsError, match="tokenizer"):
+        LLMLingua2.load(folder)
+    (folder / "config.json").write_text("{")
+    with pytest.raises(WeightsError, match="config"):
         LLMLingua2.load(folder)

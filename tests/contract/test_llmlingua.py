@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import pytest
 import torch
 
 from asymspec_agents.compress.llmlingua import LLMLingua2, LLMLinguaPackage
+from asymspec_agents.compress.protected import protected_spans
+from asymspec_agents.errors import MissingDependencyError
 from asymspec_agents.tokens import EstimateCounter, clean_text
 from tests.architecture import ROOT
 from tests.compress.checkpoints import PROSE, make_checkpoint
@@ -132,6 +135,32 @@ def test_what_breaks_the_package_breaks_neither(
     for compressor in pairs[kind]:
         made = compressor.compress(BROKEN[name], query="", target_tokens=90, counter=COUNTER)
         holds(BROKEN[name], made.text, 90, COUNTER)
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_both_keep_what_is_protected(
+    pairs: dict[str, tuple[LLMLingua2, LLMLinguaPackage]], kind: str
+) -> None:
+    text = PROSE[:3_000]
+    spans = [text[start:end] for start, end in protected_spans(text)]
+    assert len(spans) > 10
+    for compressor in pairs[kind]:
+        made = compressor.compress(
+            text, query="", target_tokens=COUNTER.count(text) * 6 // 10, counter=COUNTER
+        )
+        assert made.compressor in compressor.configuration.split("/")[0]
+        place = 0
+        for span in spans:
+            place = made.text.index(span, place) + len(span)
+
+
+def test_a_missing_package_is_named_at_load(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "asymspec_agents.compress.llmlingua.package_shim", raising=False)
+    monkeypatch.setitem(sys.modules, "llmlingua", None)
+    with pytest.raises(MissingDependencyError, match=r"asymspec-agents\[llmlingua\]"):
+        LLMLinguaPackage.load(folders["bert"])
 
 
 @pytest.mark.parametrize("kind", NAMES)

@@ -15,12 +15,15 @@ from ...errors import WeightsError
 from ...recording import NULL_RECORDER, Recorder
 from ...tokens import TokenCounter, clean_text
 from ..base import Rendition
+from ..extractive import extraction
 from ..headtail import HeadTail
+from ..ranking import default_ranker
 from ..segments import Span
 from .checkpoint import checkpoint_folder, content_of
 from .chunks import Chunk, Chunker
-from .rendition import Protected, fit, nothing_protected, protected_spans
-from .runner import CHUNK_ENDS, ProgressReport, check_timeout, protection_name
+from .protection import Protected, protection_name
+from .rendition import fit, named_spans, widened
+from .runner import CHUNK_ENDS, PROTECTED, ProgressReport, check_timeout
 
 if TYPE_CHECKING:
     from .package_shim import OfflineCompressor
@@ -55,10 +58,10 @@ class LLMLinguaPackage:
         self._protected = protected
         self._timeout_s = timeout_s
         self._recorder = recorder
-        self._fallback = HeadTail()
+        self._fallback = extraction(default_ranker(), HeadTail())
         self._lock = threading.Lock()
         self._configuration = (
-            f"{NAME}/1(package={importlib.metadata.version('llmlingua')},checkpoint={digest},"
+            f"{NAME}/2(package={importlib.metadata.version('llmlingua')},checkpoint={digest},"
             f"protected={protection_name(protected)},fallback={self._fallback.configuration})"
         )
 
@@ -68,7 +71,7 @@ class LLMLinguaPackage:
         model: str | os.PathLike[str],
         *,
         device: str = "cpu",
-        protected: Protected = nothing_protected,
+        protected: Protected = PROTECTED,
         timeout_s: float | None = 30.0,
         recorder: Recorder = NULL_RECORDER,
         offline: bool = False,
@@ -104,10 +107,11 @@ class LLMLinguaPackage:
         if counter.count(text) <= target_tokens:
             return Rendition(text, NAME, "text")
         shortened = None
-        if target_tokens > 0:
+        named = named_spans(self._protected, text, target_tokens=target_tokens, counter=counter)
+        if target_tokens > 0 and named is not None:
             chunks = list(self._chunker.chunks(text))
             words = [Span(word.start, word.end) for chunk in chunks for word in chunk.words]
-            spans = protected_spans(self._protected, text, words)
+            spans = widened(named, words)
             deadline_s = None if self._timeout_s is None else time.monotonic() + self._timeout_s
 
             def kept_at(step: int) -> Iterable[Span]:

@@ -15,25 +15,26 @@ from ...tokens import TokenCounter
 from ..cuts import longest_fit
 from ..marker import left_out, short_reference
 from ..segments import Span
+from .protection import Protected
 
-__all__ = ["Protected", "fit", "nothing_protected", "protected_spans", "write"]
-
-Protected = Callable[[str], Iterable[tuple[int, int]]]
-"""Gives the places `(start, end)` of a text that a rendition must have."""
+__all__ = ["fit", "named_spans", "widened", "write"]
 
 MAX_BLANK = 40  # characters of white space between neighbours that are kept as they are
 _EMPTY_LINE = re.compile(r"\n[^\S\n]*\n|\r[^\S\r\n]*\r")
 
 
-def nothing_protected(text: str) -> tuple[tuple[int, int], ...]:
-    """No spans."""
-    return ()
-
-
-def protected_spans(protected: Protected, text: str, words: Sequence[Span]) -> list[Span]:
-    """What `protected` names in `text`, each span widened to the whole words it touches; in order, joined."""
+def named_spans(
+    protected: Protected, text: str, *, target_tokens: int, counter: TokenCounter
+) -> list[Span] | None:
+    """What `protected` names in `text`, in order and joined; None where that alone exceeds the target."""
     named = (Span(max(start, 0), min(end, len(text))) for start, end in protected(text))
     spans = _merged(span for span in named if span.start < span.end)
+    least = write(text, spans, short_reference(text))
+    return None if least is not None and counter.count(least) > target_tokens else spans
+
+
+def widened(spans: Sequence[Span], words: Sequence[Span]) -> list[Span]:
+    """Spans (in order, apart) widened to the whole words they touch; in order, joined."""
     ends = [span.end for span in spans]
     touched = []
     for word in words:

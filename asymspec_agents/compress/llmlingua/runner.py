@@ -13,18 +13,22 @@ from ...errors import ConfigurationError
 from ...recording import NULL_RECORDER, Recorder
 from ...tokens import TokenCounter
 from ..base import Rendition
+from ..extractive import extraction
 from ..headtail import HeadTail
+from ..ranking import default_ranker
 from ..segments import Span
 from .checkpoint import Checkpoint, checkpoint_folder, load_checkpoint
 from .chunks import Chunker
 from .classifier import Classifier
-from .rendition import Protected, fit, nothing_protected, protected_spans
+from .protection import Protected, Protection, protection_name
+from .rendition import fit, named_spans, widened
 from .threshold import Judged, judge, percentile_of_rate
 
-__all__ = ["CHUNK_ENDS", "NAME", "LLMLingua2", "ProgressReport", "check_timeout", "protection_name"]
+__all__ = ["CHUNK_ENDS", "NAME", "PROTECTED", "LLMLingua2", "ProgressReport", "check_timeout"]
 
 NAME = "llmlingua2"
 CHUNK_ENDS = (".", "\n")
+PROTECTED = Protection()
 MAX_CACHED_CHUNKS = 8_192  # about 2 kB each
 BATCH_SIZE = 16  # where there is an accelerator; a CPU gains nothing from more than one full chunk at a time
 NUM_STEPS = 1_000  # tenths of a percent
@@ -38,8 +42,9 @@ class LLMLingua2:
 
     For prose: it knows nothing of JSON or code, and does not read the query. The words are chosen chunk by
     chunk by the percentile of their probabilities, as in the paper; the percentile is searched so that the
-    rendition fits. What `protected` names stays whatever the classifier says; where that alone does not fit,
-    or the classifier finds nothing, the rendition is the head and tail of the text.
+    rendition fits. What `protected` names stays whatever the classifier says. Where that alone does not fit
+    (a target far below the text's size), or the classifier finds nothing, the rendition is an extract by the
+    query, or head and tail without the extra `compress`; `Rendition.compressor` says which.
 
     One thread runs the model for all callers, so any number of threads may call. `compress` raises
     TimeoutError where the model takes longer than `timeout_s`, and the chunks not begun are then dropped;
@@ -54,7 +59,7 @@ class LLMLingua2:
         *,
         dtype: str = "float32",
         batch_size: int | None = None,
-        protected: Protected = nothing_protected,
+        protected: Protected = PROTECTED,
         chunk_ends: Sequence[str] = CHUNK_ENDS,
         timeout_s: float | None = 30.0,
         recorder: Recorder = NULL_RECORDER,
@@ -75,9 +80,9 @@ class LLMLingua2:
         self._protected = protected
         self._timeout_s = timeout_s
         self._recorder = recorder
-        self._fallback = HeadTail()
+        self._fallback = extraction(default_ranker(), HeadTail())
         self._configuration = (
-            f"{NAME}/1(checkpoint={checkpoint.digest},dtype={dtype},tokens={checkpoint.max_tokens},"
+            f"{NAME}/2(checkpoint={checkpoint.digest},dtype={dtype},tokens={checkpoint.max_tokens},"
             f"chunk_ends={ends!r},protected={protection_name(protected)},"
             f"fallback={self._fallback.configuration})"
         )
@@ -90,7 +95,7 @@ class LLMLingua2:
         device: str | None = None,
         dtype: str = "float32",
         batch_size: int | None = None,
-        protected: Protected = nothing_protected,
+        protected: Protected = PROTECTED,
         chunk_ends: Sequence[str] = CHUNK_ENDS,
         timeout_s: float | None = 30.0,
         recorder: Recorder = NULL_RECORDER,
@@ -99,10 +104,11 @@ class LLMLingua2:
         """The compressor over a checkpoint: a local folder, or a hub name such as
         `microsoft/llmlingua-2-xlm-roberta-large-meetingbank`.
 
-        `device` None picks CUDA where present. `protected` gives the places a rendition must have; it is
-        named in the configuration by its attribute `configuration`, else by module and name. `chunk_ends` are
-        the tokens a chunk may end at. `offline` uses only what is on this machine. Raises WeightsError for
-        what is no token classifier in safetensors, ConfigurationError for an option out of its range.
+        `device` None picks CUDA where present. `protected` gives the places a rendition must have
+        (`Protection(patterns)` adds patterns, `nothing_protected` leaves all to the classifier); it
+        is named in the configuration by its attribute `configuration`, else by module and name. `chunk_ends`
+        are the tokens a chunk may end at. `offline` uses only what is on this machine. Raises WeightsError
+        for what is no token classifier in safetensors, ConfigurationError for an option out of its range.
         """
         checkpoint = load_checkpoint(checkpoint_folder(model, offline=offline), device=device, dtype=dtype)
         return cls(
@@ -125,7 +131,8 @@ class LLMLingua2:
         if counter.count(text) <= target_tokens:
             return Rendition(text, NAME, "text")
         shortened = None
-        if target_tokens > 0:
+        spans = named_spans(self._protected, text, target_tokens=target_tokens, counter=counter)
+        if target_tokens > 0 and spans is not None:  # else the model's time would be for nothing
             judged = self._judged(text, counter)
             words = _spans(judged)
 
@@ -133,8 +140,8 @@ class LLMLingua2:
                 percentile = 100 * (1 - step / NUM_STEPS)
                 return itertools.compress(words, _kept(judged, percentile))
 
-            spans = protected_spans(self._protected, text, words)
-            shortened = fit(text, kept_at, NUM_STEPS, spans, target_tokens=target_tokens, counter=counter)
+            must = widened(spans, words)
+            shortened = fit(text, kept_at, NUM_STEPS, must, target_tokens=target_tokens, counter=counter)
         if shortened is None:
             return self._fallback.compress(text, query=query, target_tokens=target_tokens, counter=counter)
         return Rendition(shortened, NAME, "text")
@@ -159,16 +166,21 @@ class LLMLingua2:
 
 
 class ProgressReport:
-    """Records how many of a text's chunks are done, at most once a second; short work is not reported."""
+    """Records how many of a text's chunks are done, at most once a second, and the end of what was reported.
+
+    Work that takes less than a second is not reported.
+    """
 
     def __init__(self, recorder: Recorder, configuration: str) -> None:
         self._recorder, self._configuration = recorder, configuration
         self._started_s = self._reported_s = time.monotonic()
+        self._is_reported = False
 
     def __call__(self, num_done: int, num_chunks: int) -> None:
         now_s = time.monotonic()
-        if now_s - self._reported_s >= PROGRESS_S:
-            self._reported_s = now_s
+        is_last = num_done == num_chunks and self._is_reported
+        if is_last or now_s - self._reported_s >= PROGRESS_S:
+            self._reported_s, self._is_reported = now_s, True
             self._recorder.record(
                 "compress_progress",
                 compressor=self._configuration,
@@ -182,15 +194,6 @@ def check_timeout(timeout_s: float | None) -> None:
     """Raises ConfigurationError for a time that is no limit."""
     if timeout_s is not None and not 0 < timeout_s <= MAX_TIMEOUT_S:
         raise ConfigurationError(f"timeout_s={timeout_s}: must be None or in (0, {MAX_TIMEOUT_S:,}] seconds")
-
-
-def protection_name(protected: Protected) -> str:
-    """What a configuration calls a function that names protected spans."""
-    named = getattr(protected, "configuration", None)
-    if isinstance(named, str):
-        return named
-    kind = protected if hasattr(protected, "__qualname__") else type(protected)
-    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _spans(judged: Sequence[Judged]) -> list[Span]:
