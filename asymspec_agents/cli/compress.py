@@ -18,7 +18,7 @@ from ..views.fitting import PromptCounter
 from .compress_conversation import show_conversation
 from .compress_diff import diff, rendered
 from .compress_input import conversation_in, read_text
-from .compress_progress import ProgressBar
+from .compress_narrator import Narrator
 
 __all__ = ["add_parser", "run"]
 
@@ -83,16 +83,16 @@ def run(args: argparse.Namespace) -> int:
     read, MessageError where it is no text or a malformed conversation, WeightsError where a model cannot be
     found, ConfigurationError for options that do not fit what the file holds.
     """
-    progress = ProgressBar(sys.stderr)
+    narrator = Narrator(sys.stderr)
     try:
-        return _run(args, progress)
+        return _run(args, narrator)
     finally:
-        progress.close()
+        narrator.close()
 
 
-def _run(args: argparse.Namespace, progress: ProgressBar) -> int:
+def _run(args: argparse.Namespace, narrator: Narrator) -> int:
     text = read_text(args.file)
-    compressor = _compressor(args, progress)
+    compressor = _compressor(args, narrator)
     tokenizer = _tokenizer(args.model)
     counter: TokenCounter = EstimateCounter() if tokenizer is None else TokenizerCounter(tokenizer)
     colour = sys.stdout.isatty() and not from_env().no_color
@@ -155,7 +155,7 @@ def _compress(
     return compressor.compress_as(known, text, query=query, target_tokens=target_tokens, counter=counter)
 
 
-def _compressor(args: argparse.Namespace, progress: ProgressBar) -> Compressor:
+def _compressor(args: argparse.Namespace, narrator: Narrator) -> Compressor:
     if (args.compressor == "llmlingua") != (args.compressor_model is not None):
         raise ConfigurationError(
             "--compressor llmlingua and --compressor-model NAME (its checkpoint) go together; --model says "
@@ -168,7 +168,7 @@ def _compressor(args: argparse.Namespace, progress: ProgressBar) -> Compressor:
     from ..compress.llmlingua import LLMLingua2
 
     # No limit of time: who waits here sees how far it is, and can stop it.
-    return AutoCompressor(prose=LLMLingua2.load(args.compressor_model, timeout_s=None, recorder=progress))
+    return AutoCompressor(prose=LLMLingua2.load(args.compressor_model, timeout_s=None, recorder=narrator))
 
 
 def _policy(args: argparse.Namespace) -> ViewPolicy:

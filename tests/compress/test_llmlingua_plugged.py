@@ -1,4 +1,4 @@
-"""LLMLingua2 where users put it: in AutoCompressor's place for prose, in a router, and in the command line."""
+"""LLMLingua2 where users put it: as AutoCompressor's prose compressor, in a router, in the command line."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from asymspec_agents.cli.compress_progress import ProgressBar
+from asymspec_agents.cli.compress_narrator import Narrator
 from asymspec_agents.cli.main import main
 from asymspec_agents.compress import AutoCompressor
 from asymspec_agents.compress.llmlingua import LLMLingua2, runner
 from asymspec_agents.compress.llmlingua.checkpoint import TokenModel
 from asymspec_agents.router import ContextRouter
 from asymspec_agents.views import ViewPolicy
-from tests.compress.checkpoints import PROSE
 
 WAIT_S = 20.0
 ROWS = json.dumps([{"id": number, "name": f"user {number}"} for number in range(300)])
@@ -123,8 +122,11 @@ def test_the_command_line_takes_a_checkpoint(
     (tmp_path / "rows.json").write_text(ROWS)
     assert main(["compress", str(tmp_path / "rows.json"), *options]) == 0
     assert json.loads(capsys.readouterr().out)[0] == {"id": 0, "name": "user 0"}
-    assert main(["compress", str(tmp_path / "rows.json"), *options, "--kind", "text", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["compressor"] == "llmlingua2"
+    as_text = ["compress", str(tmp_path / "rows.json"), *options, "--kind", "text"]
+    assert main([*as_text, "--ratio", "0.95"]) == 0
+    assert "text by llmlingua2" in capsys.readouterr().err
+    assert main([*as_text, "--ratio", "0.05"]) == 0
+    assert "note: protected spans" in capsys.readouterr().err
 
 
 def test_the_command_line_takes_it_for_conversations(
@@ -177,7 +179,7 @@ def test_a_terminal_shows_how_far_it_is(
 
 def test_nothing_but_a_terminal_shows_it() -> None:
     stream = io.StringIO()
-    bar = ProgressBar(stream)
+    bar = Narrator(stream)
     bar.record("compress_progress", num_done=1, num_chunks=3)
     bar.close()
     assert stream.getvalue() == ""
@@ -185,7 +187,7 @@ def test_nothing_but_a_terminal_shows_it() -> None:
 
 def test_the_bar_goes_with_the_work() -> None:
     stream = _Terminal()
-    bar = ProgressBar(stream)
+    bar = Narrator(stream)
     bar.record("compress", reason="timeout")
     assert stream.getvalue() == ""
     for num_done in (1, 2, 3):

@@ -23,7 +23,7 @@ from .checkpoint import checkpoint_folder, content_of
 from .chunks import Chunk, Chunker
 from .protection import Protected, protection_name
 from .rendition import fit, named_spans, widened
-from .runner import CHUNK_ENDS, PROTECTED, ProgressReport, check_timeout
+from .runner import CHUNK_ENDS, PROTECTED, ProgressReport, check_timeout, fits
 
 if TYPE_CHECKING:
     from .package_shim import OfflineCompressor
@@ -107,8 +107,8 @@ class LLMLinguaPackage:
         if counter.count(text) <= target_tokens:
             return Rendition(text, NAME, "text")
         shortened = None
-        named = named_spans(self._protected, text, target_tokens=target_tokens, counter=counter)
-        if target_tokens > 0 and named is not None:
+        named = named_spans(self._protected, text)
+        if fits(text, named, target_tokens, counter, self._recorder, self._configuration):
             chunks = list(self._chunker.chunks(text))
             words = [Span(word.start, word.end) for chunk in chunks for word in chunk.words]
             spans = widened(named, words)

@@ -17,20 +17,21 @@ from ..marker import left_out, short_reference
 from ..segments import Span
 from .protection import Protected
 
-__all__ = ["fit", "named_spans", "widened", "write"]
+__all__ = ["fit", "least_tokens", "named_spans", "widened", "write"]
 
 MAX_BLANK = 40  # characters of white space between neighbours that are kept as they are
 _EMPTY_LINE = re.compile(r"\n[^\S\n]*\n|\r[^\S\r\n]*\r")
 
 
-def named_spans(
-    protected: Protected, text: str, *, target_tokens: int, counter: TokenCounter
-) -> list[Span] | None:
-    """What `protected` names in `text`, in order and joined; None where that alone exceeds the target."""
+def named_spans(protected: Protected, text: str) -> list[Span]:
+    """What `protected` names in `text`, in order and joined."""
     named = (Span(max(start, 0), min(end, len(text))) for start, end in protected(text))
-    spans = _merged(span for span in named if span.start < span.end)
-    least = write(text, spans, short_reference(text))
-    return None if least is not None and counter.count(least) > target_tokens else spans
+    return _merged(span for span in named if span.start < span.end)
+
+
+def least_tokens(text: str, spans: Sequence[Span], counter: TokenCounter) -> int:
+    """Tokens of a rendition that has only these spans of `text`; 0 for none."""
+    return counter.count(write(text, spans, short_reference(text)) or "")
 
 
 def widened(spans: Sequence[Span], words: Sequence[Span]) -> list[Span]:

@@ -21,10 +21,10 @@ from .checkpoint import Checkpoint, checkpoint_folder, load_checkpoint
 from .chunks import Chunker
 from .classifier import Classifier
 from .protection import Protected, Protection, protection_name
-from .rendition import fit, named_spans, widened
+from .rendition import fit, least_tokens, named_spans, widened
 from .threshold import Judged, judge, percentile_of_rate
 
-__all__ = ["CHUNK_ENDS", "NAME", "PROTECTED", "LLMLingua2", "ProgressReport", "check_timeout"]
+__all__ = ["CHUNK_ENDS", "NAME", "PROTECTED", "LLMLingua2", "ProgressReport", "check_timeout", "fits"]
 
 NAME = "llmlingua2"
 CHUNK_ENDS = (".", "\n")
@@ -44,7 +44,8 @@ class LLMLingua2:
     chunk by the percentile of their probabilities, as in the paper; the percentile is searched so that the
     rendition fits. What `protected` names stays whatever the classifier says. Where that alone does not fit
     (a target far below the text's size), or the classifier finds nothing, the rendition is an extract by the
-    query, or head and tail without the extra `compress`; `Rendition.compressor` says which.
+    query, or head and tail without the extra `compress`; `Rendition.compressor` says which, and a
+    `compress_fallback` event why. Of encyclopedic prose the protected spans are a fifth.
 
     One thread runs the model for all callers, so any number of threads may call. `compress` raises
     TimeoutError where the model takes longer than `timeout_s`, and the chunks not begun are then dropped;
@@ -131,8 +132,8 @@ class LLMLingua2:
         if counter.count(text) <= target_tokens:
             return Rendition(text, NAME, "text")
         shortened = None
-        spans = named_spans(self._protected, text, target_tokens=target_tokens, counter=counter)
-        if target_tokens > 0 and spans is not None:  # else the model's time would be for nothing
+        spans = named_spans(self._protected, text)
+        if fits(text, spans, target_tokens, counter, self._recorder, self._configuration):
             judged = self._judged(text, counter)
             words = _spans(judged)
 
@@ -188,6 +189,30 @@ class ProgressReport:
                 num_chunks=num_chunks,
                 elapsed_s=now_s - self._started_s,
             )
+
+
+def fits(
+    text: str,
+    spans: Sequence[Span],
+    target_tokens: int,
+    counter: TokenCounter,
+    recorder: Recorder,
+    configuration: str,
+) -> bool:
+    """Whether a rendition has room for the protected spans; where not, no model's time need be spent.
+
+    Records a `compress_fallback` event where they do not fit.
+    """
+    num_tokens = least_tokens(text, spans, counter)
+    if spans and num_tokens > target_tokens:
+        recorder.record(
+            "compress_fallback",
+            compressor=configuration,
+            reason="protected",
+            protected_tokens=num_tokens,
+            target_tokens=target_tokens,
+        )
+    return num_tokens <= target_tokens and target_tokens > 0
 
 
 def check_timeout(timeout_s: float | None) -> None:

@@ -1,31 +1,38 @@
-"""How far a slow compressor is, on a terminal: the recorder that `asymspec compress` gives it."""
+"""What a compressor by a model reports, for who waits for it: how far it is, and what it did not do."""
 
 from __future__ import annotations
 
 import importlib.util
 from typing import Any, TextIO
 
-__all__ = ["ProgressBar"]
+__all__ = ["Narrator"]
 
 
-class ProgressBar:
-    """A recorder that shows the `compress_progress` events of one text after the other as a bar.
+class Narrator:
+    """A recorder that shows `compress_progress` as a bar and `compress_fallback` as a line.
 
-    The bar goes when a text is done. Nothing is shown where the stream is no terminal.
+    The bar goes when a text is done; there is none where the stream is no terminal.
     """
 
     captures_content = False
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._is_shown = stream.isatty() and importlib.util.find_spec("rich") is not None
+        self._has_bar = stream.isatty() and importlib.util.find_spec("rich") is not None
         self._display: Any = None
 
     def record(self, event: str, /, **fields: Any) -> None:
-        """Moves the bar."""
-        if event != "compress_progress" or not self._is_shown:
-            return
-        num_done, num_chunks = fields["num_done"], fields["num_chunks"]
+        """Shows the event, if it is one of the two."""
+        if event == "compress_fallback":
+            print(
+                f"note: protected spans (numbers, ids, paths …) alone take {fields['protected_tokens']:,} "
+                f"tokens of {fields['target_tokens']:,}: not by LLMLingua-2",
+                file=self._stream,
+            )
+        elif event == "compress_progress" and self._has_bar:
+            self._show(fields["num_done"], fields["num_chunks"])
+
+    def _show(self, num_done: int, num_chunks: int) -> None:
         if num_done == num_chunks:
             self.close()
             return
