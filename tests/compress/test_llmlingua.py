@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import shutil
@@ -99,6 +100,16 @@ def test_a_huge_text_is_chunked_whole(runners: dict[str, LLMLingua2]) -> None:
     spelled = "".join(text[word.start : word.end] for chunk in chunks for word in chunk.words)
     assert spelled == "".join(text.split())
     assert max(len(chunk.ids) for chunk in chunks) <= 511
+
+
+def test_words_are_no_objects_for_the_garbage_collector(runners: dict[str, LLMLingua2]) -> None:
+    text = (PROSE + "\n") * 5
+    gc.collect()
+    before = len(gc.get_objects())
+    chunks = list(runners["bert"]._chunker.chunks(text))
+    gc.collect()
+    assert sum(len(chunk.words) for chunk in chunks) > 10_000
+    assert len(gc.get_objects()) - before < 1_000  # a full collection stops every thread
 
 
 def test_lines_stay_lines(runners: dict[str, LLMLingua2]) -> None:

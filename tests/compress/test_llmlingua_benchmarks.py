@@ -76,12 +76,18 @@ def test_speed(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
     from benchmarks import llmlingua_speed
 
     monkeypatch.setattr(prompt_compressor, "seed_everything", lambda seed: None)
+    monkeypatch.setattr(llmlingua_speed, "LIMIT_S", 0.3)
     output = tmp_path / "out.json"
     num_threads = torch.get_num_threads()
     with torch.random.fork_rng(devices=[]):
-        llmlingua_speed.main(f"--repeats 2 --layers 1 --hidden 64 --vocab 3000 --output {output}".split())
+        llmlingua_speed.main(
+            f"--repeats 2 --layers 1 --hidden 64 --vocab 3000 --chars 60000 --output {output}".split()
+        )
     torch.set_num_threads(num_threads)
-    results = json.loads(output.read_text())["results"]
+    document = json.loads(output.read_text())
+    results, waits = document["results"], document["event_loop"]
+    assert waits["every word, small"]["compressor"] == "llmlingua2"
+    assert all(one["longest_pause_ms"] > 0 and one["tokens_after"] <= 2_000 for one in waits.values())
     assert set(results) == set(llmlingua_speed.LENGTHS)
     assert all(len(result["ours_cpu_s"]) == 2 for result in results.values())
     assert "one chunk" in capsys.readouterr().out

@@ -24,6 +24,7 @@ from .chunks import Chunk, Chunker
 from .protection import Protected, protection_name
 from .rendition import fit, named_spans, widened
 from .runner import CHUNK_ENDS, PROTECTED, ProgressReport, check_timeout, fits
+from .words import places_of
 
 if TYPE_CHECKING:
     from .package_shim import OfflineCompressor
@@ -110,7 +111,7 @@ class LLMLinguaPackage:
         named = named_spans(self._protected, text)
         if fits(text, named, target_tokens, counter, self._recorder, self._configuration):
             chunks = list(self._chunker.chunks(text))
-            words = [Span(word.start, word.end) for chunk in chunks for word in chunk.words]
+            words = places_of([chunk.words for chunk in chunks])
             spans = widened(named, words)
             deadline_s = None if self._timeout_s is None else time.monotonic() + self._timeout_s
 
@@ -126,7 +127,7 @@ class LLMLinguaPackage:
         """The words that the package keeps at `rate`, at their places in `text`; every word from 1 on."""
         chunks = list(self._chunker.chunks(text))
         if rate >= 1:
-            return tuple(Span(word.start, word.end) for chunk in chunks for word in chunk.words)
+            return tuple(places_of([chunk.words for chunk in chunks]).spans())
         return tuple(self._kept(text, chunks, rate, counter, None))
 
     def _kept(
@@ -147,14 +148,13 @@ class LLMLinguaPackage:
 
 def _found(chunk: Chunk, labels: Sequence[tuple[str, bool]]) -> list[Span]:
     """The places of the package's kept words: those it has in common with the chunk, in order."""
-    ours = [word.written for word in chunk.words]
+    ours, places = list(chunk.words.written), chunk.words.places.spans()
     theirs = [written for written, _ in labels]
     if ours == theirs:
-        pairs = zip(chunk.words, labels, strict=True)
-        return [Span(word.start, word.end) for word, (_, stays) in pairs if stays]
+        return [place for place, (_, stays) in zip(places, labels, strict=True) if stays]
     matcher = difflib.SequenceMatcher(None, ours, theirs, autojunk=False)
     return [
-        Span(chunk.words[match.a + i].start, chunk.words[match.a + i].end)
+        places[match.a + i]
         for match in matcher.get_matching_blocks()
         for i in range(match.size)
         if labels[match.b + i][1]

@@ -7,7 +7,6 @@ text left out had. A marker at the end tells size and reference.
 
 from __future__ import annotations
 
-import bisect
 import re
 from collections.abc import Callable, Iterable, Sequence
 
@@ -16,6 +15,7 @@ from ..cuts import longest_fit
 from ..marker import left_out, short_reference
 from ..segments import Span
 from .protection import Protected
+from .words import Places
 
 __all__ = ["fit", "least_tokens", "named_spans", "widened", "write"]
 
@@ -34,15 +34,9 @@ def least_tokens(text: str, spans: Sequence[Span], counter: TokenCounter) -> int
     return counter.count(write(text, spans, short_reference(text)) or "")
 
 
-def widened(spans: Sequence[Span], words: Sequence[Span]) -> list[Span]:
+def widened(spans: Sequence[Span], words: Places) -> list[Span]:
     """Spans (in order, apart) widened to the whole words they touch; in order, joined."""
-    ends = [span.end for span in spans]
-    touched = []
-    for word in words:
-        place = bisect.bisect_right(ends, word.start)
-        if place < len(spans) and spans[place].start < word.end:
-            touched.append(word)
-    return _merged([*spans, *touched])
+    return _merged([*spans, *words.touching(spans)])
 
 
 def fit(

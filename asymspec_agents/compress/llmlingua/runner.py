@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import time
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import ConfigurationError
 from ...recording import NULL_RECORDER, Recorder
@@ -23,6 +23,7 @@ from .classifier import Classifier
 from .protection import Protected, Protection, protection_name
 from .rendition import fit, least_tokens, named_spans, widened
 from .threshold import Judged, judge, percentile_of_rate
+from .words import places_of
 
 __all__ = ["CHUNK_ENDS", "NAME", "PROTECTED", "LLMLingua2", "ProgressReport", "check_timeout", "fits"]
 
@@ -135,11 +136,10 @@ class LLMLingua2:
         spans = named_spans(self._protected, text)
         if fits(text, spans, target_tokens, counter, self._recorder, self._configuration):
             judged = self._judged(text, counter)
-            words = _spans(judged)
+            words = places_of([one.words for one in judged])
 
             def kept_at(step: int) -> Iterable[Span]:
-                percentile = 100 * (1 - step / NUM_STEPS)
-                return itertools.compress(words, _kept(judged, percentile))
+                return words.spans(_kept(judged, 100 * (1 - step / NUM_STEPS)))
 
             must = widened(spans, words)
             shortened = fit(text, kept_at, NUM_STEPS, must, target_tokens=target_tokens, counter=counter)
@@ -154,8 +154,8 @@ class LLMLingua2:
         """
         judged = self._judged(text, counter)
         percentile = percentile_of_rate(rate)
-        words = _spans(judged)
-        return tuple(words if percentile is None else itertools.compress(words, _kept(judged, percentile)))
+        words = places_of([one.words for one in judged])
+        return tuple(words.spans(None if percentile is None else _kept(judged, percentile)))
 
     def _judged(self, text: str, counter: TokenCounter) -> list[Judged]:
         chunks = list(self._chunker.chunks(text))
@@ -221,10 +221,5 @@ def check_timeout(timeout_s: float | None) -> None:
         raise ConfigurationError(f"timeout_s={timeout_s}: must be None or in (0, {MAX_TIMEOUT_S:,}] seconds")
 
 
-def _spans(judged: Sequence[Judged]) -> list[Span]:
-    return [Span(word.start, word.end) for one in judged for word in one.words]
-
-
-def _kept(judged: Sequence[Judged], percentile: float) -> list[bool]:
-    kept = [one.kept(percentile) for one in judged]
-    return np.concatenate(kept).tolist() if kept else []
+def _kept(judged: Sequence[Judged], percentile: float) -> NDArray[np.bool_]:
+    return np.concatenate([one.kept(percentile) for one in judged] or [np.zeros(0, np.bool_)])
