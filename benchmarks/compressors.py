@@ -52,7 +52,7 @@ def speed(name: str, num_chars: int, num_repeats: int) -> dict[str, Any]:
     return result
 
 
-async def longest_pause(work: Any) -> float:
+async def _stall(work: Any) -> float:
     """The longest time between two turns of the loop while `work` runs."""
     task = asyncio.ensure_future(work)
     longest_s, last_s = 0.0, time.perf_counter()
@@ -78,8 +78,8 @@ async def stall(name: str, num_chars: int, num_repeats: int) -> dict[str, float]
         ]
         gc.collect()
         started_s = time.perf_counter()
-        longest.append(await longest_pause(ContextRouter().aroute(messages)))
-        idle.append(await longest_pause(asyncio.sleep(time.perf_counter() - started_s)))
+        longest.append(await _stall(ContextRouter().aroute(messages)))
+        idle.append(await _stall(asyncio.sleep(time.perf_counter() - started_s)))
     return {"median_ms": _median_ms(longest), "max_ms": max(longest) * 1e3, "idle_ms": _median_ms(idle)}
 
 
