@@ -24,11 +24,13 @@ class Narrator:
     def record(self, event: str, /, **fields: Any) -> None:
         """Shows the event, if it is one of the two."""
         if event == "compress_fallback":
-            print(
-                f"note: protected spans (numbers, ids, paths …) alone take {fields['protected_tokens']:,} "
-                f"tokens of {fields['target_tokens']:,}: not by LLMLingua-2",
-                file=self._stream,
+            needed, target = fields["protected_tokens"], fields["target_tokens"]
+            why = (
+                f"protected spans (numbers, ids, paths …) alone take {needed:,} tokens of {target:,}"
+                if needed > target
+                else f"{target:,} tokens have no room for a word of every part"
             )
+            print(f"note: {why}: not by LLMLingua-2", file=self._stream)
         elif event == "compress_progress" and self._has_bar:
             self._show(fields["num_done"], fields["num_chunks"])
 

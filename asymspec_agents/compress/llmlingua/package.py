@@ -23,7 +23,7 @@ from .checkpoint import checkpoint_folder, content_of
 from .chunks import Chunk, Chunker
 from .protection import Protected, protection_name
 from .rendition import fit, named_spans, widened
-from .runner import CHUNK_ENDS, PROTECTED, ProgressReport, check_timeout, fits
+from .runner import CHUNK_ENDS, PROTECTED, ProgressReport, check_timeout, fits, record_fallback
 from .words import places_of
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class LLMLinguaPackage:
             return Rendition(text, NAME, "text")
         shortened = None
         named = named_spans(self._protected, text)
-        if fits(text, named, target_tokens, counter, self._recorder, self._configuration):
+        if fits(text, named, target_tokens, counter):
             chunks = list(self._chunker.chunks(text))
             words = places_of([chunk.words for chunk in chunks])
             spans = widened(named, words)
@@ -120,6 +120,7 @@ class LLMLinguaPackage:
 
             shortened = fit(text, kept_at, NUM_STEPS, spans, target_tokens=target_tokens, counter=counter)
         if shortened is None:
+            record_fallback(self._recorder, self._configuration, text, named, target_tokens, counter)
             return self._fallback.compress(text, query=query, target_tokens=target_tokens, counter=counter)
         return Rendition(shortened, NAME, "text")
 

@@ -30,8 +30,9 @@ def named_spans(protected: Protected, text: str) -> list[Span]:
 
 
 def least_tokens(text: str, spans: Sequence[Span], counter: TokenCounter) -> int:
-    """Tokens of a rendition that has only these spans of `text`; 0 for none."""
-    return counter.count(write(text, spans, short_reference(text)) or "")
+    """Tokens of a rendition that has only these spans of `text`, or the marker alone."""
+    reference = short_reference(text)
+    return counter.count(write(text, spans, reference) or left_out(len(text), reference))
 
 
 def widened(spans: Sequence[Span], words: Places) -> list[Span]:

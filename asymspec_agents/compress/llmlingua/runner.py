@@ -25,7 +25,16 @@ from .rendition import fit, least_tokens, named_spans, widened
 from .threshold import Judged, judge, percentile_of_rate
 from .words import places_of
 
-__all__ = ["CHUNK_ENDS", "NAME", "PROTECTED", "LLMLingua2", "ProgressReport", "check_timeout", "fits"]
+__all__ = [
+    "CHUNK_ENDS",
+    "NAME",
+    "PROTECTED",
+    "LLMLingua2",
+    "ProgressReport",
+    "check_timeout",
+    "fits",
+    "record_fallback",
+]
 
 NAME = "llmlingua2"
 CHUNK_ENDS = (".", "\n")
@@ -134,7 +143,7 @@ class LLMLingua2:
             return Rendition(text, NAME, "text")
         shortened = None
         spans = named_spans(self._protected, text)
-        if fits(text, spans, target_tokens, counter, self._recorder, self._configuration):
+        if fits(text, spans, target_tokens, counter):
             judged = self._judged(text, counter)
             words = places_of([one.words for one in judged])
 
@@ -144,6 +153,7 @@ class LLMLingua2:
             must = widened(spans, words)
             shortened = fit(text, kept_at, NUM_STEPS, must, target_tokens=target_tokens, counter=counter)
         if shortened is None:
+            record_fallback(self._recorder, self._configuration, text, spans, target_tokens, counter)
             return self._fallback.compress(text, query=query, target_tokens=target_tokens, counter=counter)
         return Rendition(shortened, NAME, "text")
 
@@ -191,28 +201,26 @@ class ProgressReport:
             )
 
 
-def fits(
+def fits(text: str, spans: Sequence[Span], target_tokens: int, counter: TokenCounter) -> bool:
+    """Whether a rendition has room for the protected spans; where not, no model's time need be spent."""
+    return target_tokens > 0 and least_tokens(text, spans, counter) <= target_tokens
+
+
+def record_fallback(
+    recorder: Recorder,
+    configuration: str,
     text: str,
     spans: Sequence[Span],
     target_tokens: int,
     counter: TokenCounter,
-    recorder: Recorder,
-    configuration: str,
-) -> bool:
-    """Whether a rendition has room for the protected spans; where not, no model's time need be spent.
-
-    Records a `compress_fallback` event where they do not fit.
-    """
-    num_tokens = least_tokens(text, spans, counter)
-    if spans and num_tokens > target_tokens:
-        recorder.record(
-            "compress_fallback",
-            compressor=configuration,
-            reason="protected",
-            protected_tokens=num_tokens,
-            target_tokens=target_tokens,
-        )
-    return num_tokens <= target_tokens and target_tokens > 0
+) -> None:
+    """Records that a text's rendition is by another compressor, and what the target had no room for."""
+    recorder.record(
+        "compress_fallback",
+        compressor=configuration,
+        protected_tokens=least_tokens(text, spans, counter) if spans else 0,
+        target_tokens=target_tokens,
+    )
 
 
 def check_timeout(timeout_s: float | None) -> None:
