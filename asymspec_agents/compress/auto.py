@@ -11,14 +11,14 @@ from ..tokens import TokenCounter
 from .base import Compressor, ContentKind, Rendition
 from .code import Code
 from .diff import Diff
-from .extractive import Extractive
+from .extractive import extraction
 from .headtail import HeadTail
 from .html_text import HtmlContent
 from .json_content import JsonContent, JsonLines
 from .log import Log
 from .markdown import Markdown
 from .mentioned import Mentioned
-from .ranking import NoRanker, Ranker, default_ranker
+from .ranking import Ranker, default_ranker
 from .table import Table
 from .tool_catalog import ToolCatalog
 
@@ -198,10 +198,7 @@ class AutoCompressor:
 
     def _by_kind(self) -> Mapping[ContentKind, Compressor]:
         ranker, head_tail = self.ranker, self.head_tail
-        prose = self.prose
-        if prose is None:
-            prose = head_tail if isinstance(ranker, NoRanker) else Extractive(ranker, head_tail)
-        prose = Mentioned(prose)
+        prose = Mentioned(self.prose if self.prose is not None else extraction(ranker, head_tail))
         as_json, code, table = (
             JsonContent(ranker, head_tail),
             Code(ranker, head_tail),

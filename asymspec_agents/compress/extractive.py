@@ -12,15 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..tokens import TokenCounter
-from .base import Rendition
+from .base import Compressor, Rendition
 from .headtail import HeadTail
 from .linked import LinkedPassage, linked_scores
 from .marker import left_out, short_reference
-from .ranking import Bm25Ranker, Ranker, best_matches
+from .ranking import Bm25Ranker, NoRanker, Ranker, best_matches
 from .segments import Passage, Span, segment
 from .terms import query_terms, term_lists, terms
 
-__all__ = ["Extractive"]
+__all__ = ["Extractive", "extraction"]
 
 _GAP = "[…]"
 _OPENING_BONUS = 0.25
@@ -94,6 +94,11 @@ class Extractive:
             candidates.append(_Candidate(round(score, 6), index, span))
         # Sorting is stable: of equal scores the earlier sentence comes first.
         return sorted(candidates, key=lambda candidate: -candidate.score)
+
+
+def extraction(ranker: Ranker, head_tail: HeadTail) -> Compressor:
+    """Extraction by a ranker; head and tail where it is none."""
+    return head_tail if isinstance(ranker, NoRanker) else Extractive(ranker, head_tail)
 
 
 def _linked(text: str, passage: Passage, sentence_terms: Iterator[list[str]]) -> LinkedPassage:
