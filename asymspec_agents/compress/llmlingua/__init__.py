@@ -8,14 +8,14 @@ stay), `protection` (which stay whatever it says), `rendition` (from words to te
 `runner` and `package` (the two compressors).
 """
 
-from ...errors import MissingDependencyError
+from ...errors import MissingDependencyError as _MissingDependencyError
 
 try:
     import numpy as _numpy  # noqa: F401
     import torch as _torch  # noqa: F401
     import transformers as _transformers  # noqa: F401
 except ImportError as error:
-    raise MissingDependencyError(error.name or "torch", "engine") from error
+    raise _MissingDependencyError(error.name or "torch", "engine") from error
 
 from .package import LLMLinguaPackage
 from .protection import Protection, nothing_protected
