@@ -37,7 +37,8 @@ class ContextRouter:
     `counter` estimates when none is given. `prompt_counter` counts a whole prompt with its chat template; it
     is called only where a view may be near its limit, a few times a call at most, and where it fails the
     estimate stands. `store` keeps the originals of what was left out, in memory when none is given.
-    `attachments` makes text of documents and images; without it, by its defaults.
+    `attachments` makes text of documents and images; without it, by its defaults. Routers of equal
+    `configuration` make equal views, counts of `prompt_counter` aside.
     """
 
     def __init__(
@@ -55,9 +56,14 @@ class ContextRouter:
         self.store = store if store is not None else MemoryStore()
         self.attachments = attachments if attachments is not None else Attachments()
         self._recorder = recorder
+        compressor = compressor if compressor is not None else AutoCompressor()
+        counter = counter if counter is not None else EstimateCounter()
+        self.configuration = repr(
+            (self.policy, compressor.configuration, counter.name, self.attachments.configuration)
+        )
         self._renditions = Renditions(
-            compressor if compressor is not None else AutoCompressor(),
-            counter if counter is not None else EstimateCounter(),
+            compressor,
+            counter,
             self.store,
             recorder,
             min_gain=self.policy.min_gain,

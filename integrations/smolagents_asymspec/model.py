@@ -19,7 +19,7 @@ from ._compat import ChatMessage, ChatMessageStreamDelta, Model
 from .adaptive import AdaptiveRates, opening_key
 from .answer import chat_message, stream_deltas
 from .convert import to_wire
-from .default_router import router_for
+from asymspec_agents.default_router import router_for
 from .images import ConversationImages, ImageEncoder
 from .merge import merge_views
 from .request import answer_limit, check_parameters, request_parameters, stop_strings

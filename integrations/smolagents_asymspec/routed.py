@@ -15,7 +15,7 @@ from asymspec_agents.router import ContextRouter, RoutedContext
 from ._compat import ChatMessage, ChatMessageStreamDelta, Model, tool_schema
 from .both_views import BothViews
 from .convert import edit_chat_messages, to_wire
-from .default_router import router_for
+from asymspec_agents.default_router import router_for
 from .inner_tools import signature_copies
 from .request import answer_limit
 from .routing import FailOpenRouter, Router
