@@ -1,0 +1,1 @@
+"""AsymSpec for LangChain."""
