@@ -1,1 +1,10 @@
-"""AsymSpec for LangChain."""
+"""AsymSpec for LangChain.
+
+`ChatAsymSpec` is a chat model over an AsymSpec backend and needs langchain-core only.
+"""
+
+from __future__ import annotations
+
+from .chat_model import ChatAsymSpec
+
+__all__ = ["ChatAsymSpec"]
