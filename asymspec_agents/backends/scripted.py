@@ -35,9 +35,9 @@ def scripted_response(
 class ScriptedBackend(Backend):
     """Answers each request with the script's next reply, or with a handler's reply to it.
 
-    A reply is a text, a ChatResponse, or an exception to raise. `drafter` is a name only, by default the model's. `requests` records every request in order.
-    An exhausted script raises BackendError. To an AsymSpec request without a scripted report it answers with
-    an empty report, as an AsymSpec server would.
+    A reply is a text, a ChatResponse, or an exception to raise. `requests` records every request in order.
+    `drafter` is a name only, by default the model's. An exhausted script raises BackendError. To an AsymSpec
+    request without a scripted report it answers with an empty report, as an AsymSpec server would.
     """
 
     def __init__(
