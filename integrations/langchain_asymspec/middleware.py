@@ -84,6 +84,7 @@ class AsymSpecContextMiddleware(AgentMiddleware[Any, Any, Any]):
         self._on_other_model = on_other_model
         self._recorder = recorder
         self._fail_open = FailOpen(recorder)
+        self._routed_model: tuple[Any, Any] | None = None
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any]) -> Any:
         """The handler's answer to the request with both views, or with the compressed one."""
@@ -112,7 +113,7 @@ class AsymSpecContextMiddleware(AgentMiddleware[Any, Any, Any]):
             if _takes_both_views(request.model):
                 if self._given is None:
                     return request
-                return request.override(model=_with_router(request.model, self._given))
+                return request.override(model=self._both_views(request.model, self._given))
             if self._on_other_model == "leave":
                 return request
             if self._on_other_model == "error":
@@ -122,6 +123,13 @@ class AsymSpecContextMiddleware(AgentMiddleware[Any, Any, Any]):
                     "change nothing"
                 )
             return self._fail_open.guarded(lambda: self._compressed(request)) or request
+
+    def _both_views(self, model: Any, router: _Router) -> Any:
+        """The model with this router: the same object for every call with the same model."""
+        made = self._routed_model
+        if made is None or made[0] is not model:
+            self._routed_model = made = (model, _with_router(model, router))
+        return made[1]
 
     def _compressed(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         system = [request.system_message] if request.system_message is not None else []
