@@ -27,7 +27,7 @@ from langchain_core.messages import (
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from asymspec_agents.errors import MessageError
-from asymspec_agents.messages import Message, ToolSpec, parse_messages, parse_tools
+from asymspec_agents.messages import ContentPart, Message, ToolSpec, parse_messages, parse_tools
 from asymspec_agents.protocol import Edit
 
 from .blocks import Path, PlacedPart, placed_part, placed_parts, plain_content, replaced_at, unwrapped
@@ -50,6 +50,10 @@ class WireMessages:
     given: tuple[BaseMessage, ...]
     messages: tuple[Message, ...]
     _places: tuple[_Place, ...]
+
+    def without_data(self) -> tuple[Message, ...]:
+        """The wire messages with other parts than text by their type alone."""
+        return tuple(map(_without_data, self.messages))
 
     def edited(self, edits: Sequence[Edit]) -> list[BaseMessage]:
         """The LangChain messages with edits of `messages` applied; untouched ones are the same objects."""
@@ -81,6 +85,14 @@ def wire_messages(messages: Sequence[BaseMessage]) -> WireMessages:
 def wire_tools(tools: Sequence[Any], *, strict: bool | None = None) -> tuple[ToolSpec, ...]:
     """The tools (functions, pydantic models, schemas too) in OpenAI's format; raises ValueError."""
     return parse_tools([convert_to_openai_tool(tool, strict=strict) for tool in tools])
+
+
+def _without_data(message: Message) -> Message:
+    parts = message.content
+    if not isinstance(parts, tuple) or all(part.type == "text" for part in parts):
+        return message
+    bare = tuple(part if part.type == "text" else ContentPart(type=part.type) for part in parts)
+    return message.model_copy(update={"content": bare})
 
 
 def _written(message: BaseMessage, place: str) -> Iterator[tuple[dict[str, Any], list[PlacedPart]]]:
