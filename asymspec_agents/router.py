@@ -37,7 +37,8 @@ class ContextRouter:
     `counter` estimates when none is given. `prompt_counter` counts a whole prompt with its chat template; it
     is called only where a view may be near its limit, a few times a call at most, and where it fails the
     estimate stands. `store` keeps the originals of what was left out, in memory when none is given.
-    `attachments` makes text of documents and images; without it, by its defaults.
+    `attachments` makes text of documents and images; without it, by its defaults. Routers of equal
+    `configuration` make equal views, counts of `prompt_counter` aside.
     """
 
     def __init__(
@@ -56,9 +57,13 @@ class ContextRouter:
         self.attachments = attachments if attachments is not None else Attachments()
         self.compressor = compressor if compressor is not None else AutoCompressor()
         self._recorder = recorder
+        counter = counter if counter is not None else EstimateCounter()
+        self.configuration = repr(
+            (self.policy, self.compressor.configuration, counter.name, self.attachments.configuration)
+        )
         self._renditions = Renditions(
             self.compressor,
-            counter if counter is not None else EstimateCounter(),
+            counter,
             self.store,
             recorder,
             min_gain=self.policy.min_gain,

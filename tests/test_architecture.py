@@ -33,16 +33,18 @@ LAYERS = (
         "router",
         "backends",
         "wire",
+        "default_router",
+        "fail_open",
     ),
     ("trace", "summary"),
     ("server",),
     ("asymspec_agents",),  # the package's own public names
-    ("smolagents_asymspec", "vllm_asymspec"),
+    ("langchain_asymspec", "smolagents_asymspec", "vllm_asymspec"),
     ("cli", "diagnosis", "__main__"),
 )
 LAYER_OF = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 
-BASE = {"pydantic", "pydantic_core", "httpx"}
+BASE = {"pydantic", "pydantic_core", "typing_extensions", "httpx"}  # the third comes with the first
 ENGINE = ("asymspec_agents/engine/",)
 DECODING = ("asymspec_agents/decoding/rule.py", "asymspec_agents/decoding/vocab.py")
 LAZY_ENGINE = ("asymspec_agents/tokens.py", "asymspec_agents/backends/local.py")
@@ -52,6 +54,7 @@ WEIGHTS = ("asymspec_agents/weights", "asymspec_agents/config.py")
 SERVER = ("asymspec_agents/server/",)
 CLI = ("asymspec_agents/cli/",)
 PROBE = ("asymspec_agents/diagnosis/probe.py",)
+LANGCHAIN = ("integrations/langchain_asymspec/",)
 SMOLAGENTS = ("integrations/smolagents_asymspec/",)
 VLLM = ("integrations/vllm_asymspec/",)
 ATTACHMENTS = ("asymspec_agents/attachments/",)
@@ -74,6 +77,9 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "starlette": (SERVER + VLLM, ()),
     "uvicorn": ((), SERVER),
     "smolagents": ((*SMOLAGENTS, "asymspec_agents/cli/demo_tasks.py"), CLI),
+    "langchain": (LANGCHAIN, ()),
+    "langchain_core": (LANGCHAIN, ()),
+    "langgraph": (LANGCHAIN, ()),
     "vllm": (VLLM, ()),
     "fastapi": (VLLM, ()),
     "msgspec": (VLLM, ()),
@@ -165,6 +171,7 @@ def test_optional_packages_stay_where_they_belong(module: Module) -> None:
             or imported.target.split(".")[0]
             in (
                 "asymspec_agents",
+                "langchain_asymspec",
                 "smolagents_asymspec",
                 "vllm_asymspec",
             )

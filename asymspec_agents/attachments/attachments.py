@@ -58,6 +58,8 @@ class Attachments:
             raise ConfigurationError(f"policy must be an AttachmentPolicy, not {type(policy).__name__}")
         self.policy = policy if policy is not None else AttachmentPolicy()
         self._reader = AttachmentReader(self.policy, captioner, text_reader)
+        describers = (None if it is None else it.configuration for it in (captioner, text_reader))
+        self.configuration = repr((self.policy, *describers))
 
     def read(
         self, messages: Sequence[Message], store: ContentStore, recorder: Recorder = NULL_RECORDER

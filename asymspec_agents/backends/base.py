@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ..errors import UnsupportedRequestError
 from ..messages import Message, ToolSpec
 from .answer import ChatDelta, ChatResponse, collect
 from .request import AnyRequest
@@ -100,6 +101,16 @@ class Backend(ABC):
     def prompt_counter(self) -> PromptCounter | None:
         """Counts the tokens of a prompt exactly (messages, tools); None where it can only be estimated."""
         return None
+
+    def with_model(self, name: str) -> Backend:
+        """A backend that answers by the model of this name; the default knows its verifier only.
+
+        Raises UnsupportedRequestError where there is no such model, if that can be told before a request.
+        """
+        verifier = self.capabilities.verifier
+        if name != verifier:
+            raise UnsupportedRequestError(f"model={name!r} is not the backend's model, which is {verifier!r}")
+        return self
 
     def close(self) -> None:
         """Releases what the backend holds; the default holds nothing."""

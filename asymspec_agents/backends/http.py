@@ -62,6 +62,7 @@ class HTTPBackend(Backend):
         )
         self._server = Remote(options, model, on_missing_asymspec)
         self.arm = "asymspec"
+        self._model: str | None = None  # where it is not the one all arms share
 
     def __repr__(self) -> str:
         return f"HTTPBackend({self._server.options.base_url!r}, arm={self.arm!r})"
@@ -78,9 +79,19 @@ class HTTPBackend(Backend):
         drafter on the full view; each is asked as a plain request.
         """
         check_arm(arm)
+        return self._sibling(arm, self._model)
+
+    def with_model(self, name: str) -> HTTPBackend:
+        """A backend over the same server that asks for this model; the drafter's name asks for its arm.
+
+        The server refuses names that it does not know.
+        """
+        return self._sibling(self.arm, name)
+
+    def _sibling(self, arm: str, model: str | None) -> HTTPBackend:
         other = object.__new__(type(self))
         other._server = self._server
-        other.arm = arm
+        other.arm, other._model = arm, model
         return other
 
     @property
@@ -94,7 +105,7 @@ class HTTPBackend(Backend):
 
     def count_prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> int:
         """Exact number of tokens of a prompt, counted by the server; its chat template included."""
-        return self._server.run(self._server.count(messages, tools))
+        return self._server.run(self._server.count(messages, tools, self._model))
 
     def generate(self, request: AnyRequest) -> ChatResponse:
         return self._server.run(self._whole(request))
@@ -157,7 +168,7 @@ class HTTPBackend(Backend):
         self._server.loop.stop()
 
     async def _whole(self, request: AnyRequest) -> ChatResponse:
-        call = await self._server.call(request, self.arm)
+        call = await self._server.call(request, self.arm, self._model)
         answer = await self._server.connection().post(call.path, call.body, request.request_id)
         response = read_response(answer)
         return replace(response, report=call.report(response.report, response.usage))
@@ -167,7 +178,7 @@ class HTTPBackend(Backend):
             put(delta)
 
     async def _deltas(self, request: AnyRequest) -> AsyncIterator[ChatDelta]:
-        call = await self._server.call(request, self.arm)
+        call = await self._server.call(request, self.arm, self._model)
         body = {**call.body, "stream": True, "stream_options": {"include_usage": True}}
         reader = ChunkReader()
         async for chunk in self._server.connection().events(call.path, body, request.request_id):

@@ -102,12 +102,14 @@ class Remote:
                     )
         return self._info
 
-    async def call(self, request: AnyRequest, arm: str) -> Call:
-        """How this request is sent for that arm."""
+    async def call(self, request: AnyRequest, arm: str, asked_model: str | None = None) -> Call:
+        """How this request is sent for that arm, to that model where it is not the usual one."""
         info = await self.info()
         speaks = bool(info.modes)
+        if asked_model is not None and asked_model == info.drafter != info.verifier and arm == "asymspec":
+            arm = "drafter"
         asked = request if arm == "asymspec" and speaks else as_plain(request, arm)
-        model = self._model or info.verifier
+        model = asked_model or self._model or info.verifier
         if arm == "drafter":
             if info.drafter is None:
                 raise UnsupportedRequestError(f'arm="drafter": {self.options.base_url} names no drafter')
@@ -123,11 +125,13 @@ class Remote:
             server=self.options.base_url,
         )
 
-    async def count(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
+    async def count(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], model: str | None = None
+    ) -> int:
         """The server's own count of a prompt's tokens."""
         info = await self.info()
         request = ChatRequest(messages=tuple(messages), tools=tuple(tools))
-        body = await asyncio.to_thread(request_body, request, self._model or info.verifier)
+        body = await asyncio.to_thread(request_body, request, model or self._model or info.verifier)
         fields = ("model", "messages", "tools")
         answer = await self.connection().post("/tokenize", {k: body[k] for k in fields if k in body})
         count = answer.get("count")

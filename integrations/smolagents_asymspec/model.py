@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from asymspec_agents.backends import Backend, ChatDelta, ChatRequest
+from asymspec_agents.default_router import router_for
 from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.messages import parse_tools
 from asymspec_agents.protocol import AsymSpecOptions, AsymSpecReport, AsymSpecRequest
@@ -19,7 +20,6 @@ from ._compat import ChatMessage, ChatMessageStreamDelta, Model
 from .adaptive import AdaptiveRates, opening_key
 from .answer import chat_message, stream_deltas
 from .convert import to_wire
-from .default_router import router_for
 from .images import ConversationImages, ImageEncoder
 from .merge import merge_views
 from .request import answer_limit, check_parameters, request_parameters, stop_strings

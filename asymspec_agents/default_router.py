@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from asymspec_agents.backends import Backend
-from asymspec_agents.recording import Recorder
-from asymspec_agents.router import ContextRouter
-from asymspec_agents.views import ViewPolicy
+from .backends.base import Backend
+from .recording import Recorder
+from .router import ContextRouter
+from .views import ViewPolicy
 
 __all__ = ["router_for"]
 
