@@ -20,7 +20,8 @@ _T = TypeVar("_T")
 class FailOpen:
     """Lets a router's failures pass: each is recorded, and logged once per kind.
 
-    A ContextOverflowError is no failure but the router's answer, and is raised: the full view is longer still.
+    A ContextOverflowError is no failure but the router's answer, and is raised: the full view is longer
+    still.
     """
 
     def __init__(self, recorder: Recorder) -> None:

@@ -33,6 +33,8 @@ LAYERS = (
         "router",
         "backends",
         "wire",
+        "default_router",
+        "fail_open",
     ),
     ("trace", "summary"),
     ("server",),
@@ -42,7 +44,7 @@ LAYERS = (
 )
 LAYER_OF = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 
-BASE = {"pydantic", "pydantic_core", "httpx"}
+BASE = {"pydantic", "pydantic_core", "typing_extensions", "httpx"}  # the third comes with the first
 ENGINE = ("asymspec_agents/engine/",)
 DECODING = ("asymspec_agents/decoding/rule.py", "asymspec_agents/decoding/vocab.py")
 LAZY_ENGINE = ("asymspec_agents/tokens.py", "asymspec_agents/backends/local.py")

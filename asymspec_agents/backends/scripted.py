@@ -36,17 +36,21 @@ class ScriptedBackend(Backend):
     """Answers each request with the script's next reply, or with a handler's reply to it.
 
     A reply is a text, a ChatResponse, or an exception to raise. `requests` records every request in order.
-    An exhausted script raises BackendError. To an AsymSpec request without a scripted report it answers with
-    an empty report, as an AsymSpec server would.
+    `drafter` is a name only, by default the model's. An exhausted script raises BackendError. To an AsymSpec
+    request without a scripted report it answers with an empty report, as an AsymSpec server would.
     """
 
     def __init__(
-        self, script: Iterable[Reply] | Callable[[AnyRequest], Reply], *, model: str = "scripted"
+        self,
+        script: Iterable[Reply] | Callable[[AnyRequest], Reply],
+        *,
+        model: str = "scripted",
+        drafter: str | None = None,
     ) -> None:
         self._handler = script if callable(script) else None
         self._replies = iter(()) if callable(script) else iter(script)
         self._lock = threading.Lock()
-        self._capabilities = Capabilities(verifier=model, drafter=model, modes=("asymspec",))
+        self._capabilities = Capabilities(verifier=model, drafter=drafter or model, modes=("asymspec",))
         self.requests: list[AnyRequest] = []
 
     @property

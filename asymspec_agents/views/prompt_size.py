@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ..messages import Message, ToolSpec
 
-__all__ = ["PROMPT_TOKENS", "as_written", "message_overhead_tokens", "tools_tokens"]
+__all__ = ["PROMPT_TOKENS", "as_written", "message_overhead_tokens", "prompt_tokens", "tools_tokens"]
 
 PROMPT_TOKENS = 12  # beginning of the prompt, generation prompt
 MESSAGE_TOKENS = 6  # role and delimiters
@@ -20,6 +20,13 @@ CALL_TOKENS = 14  # delimiters and keys of one tool call
 TOOLS_TOKENS = 120  # the template's instructions on how to call tools
 TOOL_TOKENS = 6  # delimiters of one tool
 OPAQUE_PART_TOKENS = 1_000  # an image or file; its base64 is never counted as text
+
+
+def prompt_tokens(messages: Sequence[Message], tools: Sequence[ToolSpec], count: Callable[[str], int]) -> int:
+    """Tokens of a whole prompt; `count` counts a text."""
+    texts = sum(count(text) for message in messages for text in message.texts())
+    overhead = sum(message_overhead_tokens(message, count) for message in messages)
+    return PROMPT_TOKENS + tools_tokens(tools, count) + overhead + texts
 
 
 def message_overhead_tokens(message: Message, count: Callable[[str], int]) -> int:

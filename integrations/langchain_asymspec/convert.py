@@ -181,7 +181,8 @@ def _tool_calls(message: AIMessage) -> list[dict[str, Any]]:
             arguments = json.dumps(call["args"], ensure_ascii=False)
         calls.append(_call(call["id"], call["name"], arguments))
     for invalid in message.invalid_tool_calls:
-        calls.append(_call(invalid["id"], invalid["name"] or "", invalid["args"] or ""))
+        arguments = raw.get(invalid["id"], invalid["args"] or "")
+        calls.append(_call(invalid["id"], invalid["name"] or "", arguments))
     known = {call["id"] for call in calls}
     blocks = message.content if isinstance(message.content, list) else ()
     for block in map(unwrapped, blocks):

@@ -6,14 +6,7 @@ Uses the cache (ASYMSPEC_CACHE or the user's); fetches nothing.
 from __future__ import annotations
 
 import copy
-import os
-import queue
-import re
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,13 +21,12 @@ from asymspec_agents import AsymSpecOptions, HTTPBackend, weights
 from asymspec_agents.protocol import AsymSpecReport
 from smolagents_asymspec import AsymSpecModel, RoutedModel
 from tests.presets import preset_folder
+from tests.serve_process import serve_process
 from tests.stock import SYSTEM, Stock
 
 pytestmark = pytest.mark.full
 
-ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-of-this-test"
-LOADING_S = 300
 MAX_TOKENS = 40
 
 
@@ -43,39 +35,8 @@ def url() -> Iterator[str]:
     """The address of a server process; it is told to stop afterwards, and has to end by itself."""
     for name in (weights.DEFAULT_PAIR.verifier, weights.DEFAULT_PAIR.drafter):
         preset_folder(name)
-    command = [sys.executable, "-m", "asymspec_agents", "serve", "--port", "0"]
-    server = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, "ASYMSPEC_API_KEY": KEY}
-    )
-    assert server.stdout is not None
-    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-    stdout = server.stdout
-
-    def read() -> None:
-        for line in stdout:
-            lines.put(line)
-        lines.put("")
-
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    try:
-        yield _address(lines)
-    finally:
-        server.terminate()
-        try:
-            server.wait(60)
-        finally:
-            server.kill()
-            server.wait()
-            reader.join()
-            stdout.close()
-
-
-def _address(lines: queue.SimpleQueue[str]) -> str:
-    while line := lines.get(timeout=LOADING_S):
-        if ready := re.match(r"Ready: (\S+)", line):
-            return ready[1]
-    raise AssertionError("the server ended before it was ready")
+    with serve_process(api_key=KEY) as address:
+        yield address
 
 
 def _run(model: AsymSpecModel | RoutedModel) -> tuple[list[Any], ActionStep]:
