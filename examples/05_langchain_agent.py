@@ -15,20 +15,19 @@ from langchain_core.tools import tool
 
 from asymspec_agents import ContextRouter, HTTPBackend, ScriptedBackend
 from asymspec_agents.backends.scripted import scripted_response
-from asymspec_agents.messages import ToolCall
-from langchain_asymspec import ChatAsymSpec
-from langchain_asymspec.middleware import AsymSpecContextMiddleware
+from asymspec_agents.messages import FunctionCall, ToolCall
+from langchain_asymspec import AsymSpecContextMiddleware, ChatAsymSpec
 
-CALL = {"name": "read_log", "arguments": '{"service": "mail"}'}
+CALL = FunctionCall(name="read_log", arguments='{"service": "mail"}')
 SCRIPT = (
-    scripted_response(tool_calls=[ToolCall.model_validate({"id": "1", "type": "function", "function": CALL})]),
+    scripted_response(tool_calls=[ToolCall(id="1", type="function", function=CALL)]),
     "disk /dev/sdb1 is full",
 )
 
 
 @tool
 def read_log(service: str) -> str:
-    """Reads a service's log of today. Give the service by its short name, in lower case, without a version."""
+    """Reads a service's log of today. Give the service by its short name, without a version."""
     lines = [f"12:{n // 60:02}:{n % 60:02} {service}: request {n} served" for n in range(1_000)]
     lines[321] = f"12:05:21 {service}: ERROR disk /dev/sdb1 is full"
     return "\n".join(lines)

@@ -39,9 +39,7 @@ OnOtherModel = Literal["error", "compress", "leave"]
 
 
 class _Router(Protocol):
-    """What is needed of a ContextRouter."""
-
-    store: ContentStore
+    """What is needed of a ContextRouter; where it has a `store`, tools' results are kept there."""
 
     def route(
         self, messages: Sequence[Message | Mapping[str, Any]], tools: Sequence[ToolSpec] | None = None
@@ -78,7 +76,8 @@ class AsymSpecContextMiddleware(AgentMiddleware[Any, Any, Any]):
             options = ", ".join(map(repr, get_args(OnOtherModel)))
             raise ConfigurationError(f"on_other_model={on_other_model!r}: must be one of {options}")
         self.tools = ()
-        self.store: ContentStore = router.store if router is not None else MemoryStore()
+        store: ContentStore | None = getattr(router, "store", None)
+        self.store = store if store is not None else MemoryStore()
         self._given = router
         self._router = router if router is not None else ContextRouter(store=self.store, recorder=recorder)
         self._on_other_model = on_other_model

@@ -220,3 +220,12 @@ def test_streamed_tokens_are_the_answers() -> None:
     given = {"messages": [HumanMessage("?")]}
     streamed = [message.content for message, _ in agent.stream(given, stream_mode="messages")]
     assert [text for text in streamed if text] == ["One.\n", "Two.\n"]
+
+
+def test_what_is_bound_to_the_model_stays_bound() -> None:
+    """headroomlabs-ai/headroom PR #3399: a model in a wrapper lost what was bound to it."""
+    backend, recorder = ScriptedBackend(["a"]), MemoryRecorder()
+    model: Any = ChatAsymSpec(backend=backend).bind(max_tokens=7)
+    run(create_agent(model, middleware=[AsymSpecContextMiddleware(ContextRouter(recorder=recorder))]), "?")
+    assert requests(backend)[0].max_tokens == 7
+    assert len(recorded(recorder, "view")) == 1
