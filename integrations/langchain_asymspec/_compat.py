@@ -1,8 +1,8 @@
 """The only module that touches what may change between versions of langchain-core.
 
 Stable public names (messages, callbacks, outputs) are imported where they are used; what is beta or young is
-imported from here. Written against langchain-core 1.8.3. The middleware's own needs, of langchain 1.5, are
-checked where it stands.
+imported from here. Written against langchain-core 1.8.3, and 1.7.7, which is the last one for Python 3.10. The
+middleware's own needs, of langchain, are checked where it stands.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = [
     "check_version",
 ]
 
-_NEEDED = ">=1.8,<2"
+_NEEDED = ">=1.7.5,<2"
 
 
 def check_version(version: str) -> None:
     """Raises ConfigurationError unless this langchain-core version is one the package was written for."""
-    match = re.match(r"(\d+)\.(\d+)", version)
-    if match is None or not (1, 8) <= (int(match[1]), int(match[2])) < (2, 0):
+    match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
+    if match is None or not (1, 7, 5) <= tuple(int(part or 0) for part in match.groups()) < (2, 0):
         raise ConfigurationError(
             f"langchain-core={version!r} is not supported; needed: langchain-core{_NEEDED}"
         )

@@ -1,6 +1,7 @@
 """The only module that touches what may change between versions of langchain and langgraph.
 
-The middleware needs it and a model alone does not. Written against langchain 1.5.2 and langgraph 1.2.24.
+The middleware needs it and a model alone does not. Written against langchain 1.5.2 (1.4.10 on
+Python 3.10) and langgraph 1.2.24.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ __all__ = [
     "check_version",
 ]
 
-_NEEDED = ">=1.5,<2"
+_NEEDED = ">=1.4,<2"
 
 
 def check_version(version: str) -> None:
     """Raises ConfigurationError unless this langchain version is one the package was written for."""
     match = re.match(r"(\d+)\.(\d+)", version)
-    if match is None or not (1, 5) <= (int(match[1]), int(match[2])) < (2, 0):
+    if match is None or not (1, 4) <= (int(match[1]), int(match[2])) < (2, 0):
         raise ConfigurationError(f"langchain={version!r} is not supported; needed: langchain{_NEEDED}")
 
 

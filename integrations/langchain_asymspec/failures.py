@@ -27,6 +27,7 @@ __all__ = [
     "ChatRateLimitError",
     "ChatResponseTimeoutError",
     "ChatServerError",
+    "ChatServerOverflowError",
     "ChatUnsupportedRequestError",
     "as_langchain_errors",
 ]
@@ -72,6 +73,10 @@ class ChatInvalidRequestError(errors.ServerError, _compat.ModelInvalidRequestErr
     """The server refused the request (4xx)."""
 
 
+class ChatServerOverflowError(errors.ServerError, _compat.ContextOverflowError):
+    """The server says that the request is too long, but not which view, and how long."""
+
+
 class ChatAuthenticationError(errors.ServerError, _compat.ModelAuthenticationError):
     """The server wants another key (401)."""
 
@@ -87,6 +92,8 @@ class ChatNotFoundError(errors.ServerError, _compat.ModelNotFoundError):
 class ChatRateLimitError(errors.ServerError, _compat.ModelRateLimitError):
     """The server is asked too often (429)."""
 
+
+_TOO_LONG = "maximum context length"  # as stock vLLM says it, without a code
 
 _OF_STATUS: Mapping[int, type[errors.ServerError]] = {
     401: ChatAuthenticationError,
@@ -126,6 +133,8 @@ def _twin(error: errors.AsymSpecError) -> errors.AsymSpecError | None:
         return ChatContextOverflowError(error.view, error.num_tokens, error.limit, error.advice)
     if isinstance(error, errors.ServerError):
         of_status = ChatInvalidRequestError if 400 <= error.status < 500 else ChatServerError
+        if error.code == "context_length_exceeded" or (error.status == 400 and _TOO_LONG in str(error)):
+            of_status = ChatServerOverflowError
         return _OF_STATUS.get(error.status, of_status)(str(error), error.status, error.code)
     for kind, twin in _TWINS.items():
         if isinstance(error, kind):

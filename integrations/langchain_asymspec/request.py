@@ -80,14 +80,15 @@ def parameters_of(own: Mapping[str, Any], called: Mapping[str, Any]) -> dict[str
     """
     merged: dict[str, Any] = {}
     for layer in (own, called):
-        body = layer.get("extra_body") or {}
+        body: Any = layer.get("extra_body") or {}
         if not isinstance(body, Mapping):
             raise ConfigurationError(f"extra_body must be a mapping, not {type(body).__name__}")
         for refused in sorted(_SETTLED & body.keys() | _RESERVED & (body.keys() | layer.keys())):
             raise ConfigurationError(f"{refused} cannot be passed as a field of the request")
-        for name, value in (*body.items(), *layer.items()):
-            if name not in _SETTLED and value is not None:
-                merged[_ALIASES.get(name, name)] = value
+        for given in (body, layer):
+            for name, value in given.items():
+                if name not in _SETTLED and value is not None:
+                    merged[_ALIASES.get(name, name)] = value
     fields = {name: value for name, value in merged.items() if name in _FIELDS}
     fields["stop"] = stop_strings(fields.get("stop"))
     tools = wire_tools(fields.pop("tools", ()))

@@ -146,7 +146,7 @@ def test_reasoning_is_kept_apart_from_the_answer() -> None:
 
 @pytest.mark.parametrize("arguments", BROKEN)
 def test_calls_that_are_none_are_kept_and_never_run(arguments: str) -> None:
-    """LangChain completes broken JSON when it adds chunks up: a call cut off in its arguments would be run."""
+    """LangChain completes broken JSON when it adds chunks up, and a call that was cut off would be run."""
     backend = ended(ChatDelta(tool_calls=(call(arguments), call('{"city": "Rome"}', "c2"))))
     for message in every_way(backend):
         assert [(it["id"], it["args"]) for it in message.tool_calls] == [("c2", {"city": "Rome"})]
