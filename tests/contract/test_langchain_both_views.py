@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from collections.abc import Sequence
@@ -12,10 +13,15 @@ import pytest
 pytest.importorskip("langchain")
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import ModelFallbackMiddleware, SummarizationMiddleware
+from langchain.agents.middleware import (
+    HumanInTheLoopMiddleware,
+    ModelFallbackMiddleware,
+    SummarizationMiddleware,
+)
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 from pydantic import BaseModel
 
 from asymspec_agents import ChatRequest, ContextRouter, ScriptedBackend, ViewPolicy
@@ -229,3 +235,47 @@ def test_what_is_bound_to_the_model_stays_bound() -> None:
     run(create_agent(model, middleware=[AsymSpecContextMiddleware(ContextRouter(recorder=recorder))]), "?")
     assert requests(backend)[0].max_tokens == 7
     assert len(recorded(recorder, "view")) == 1
+
+
+def test_a_call_that_a_person_changed_goes_out_as_the_state_has_it() -> None:
+    backend = scripted(1)
+    agent = create_agent(
+        ChatAsymSpec(backend=backend),
+        [read_log],
+        middleware=[HumanInTheLoopMiddleware({"read_log": True}), AsymSpecContextMiddleware()],
+        checkpointer=InMemorySaver(),
+    )
+    config: Any = {"configurable": {"thread_id": "t"}}
+    agent.invoke({"messages": [HumanMessage("Which took 7 ms?")]}, config)
+    edited = {"name": "read_log", "args": {"service": "web"}}
+    decision = {"type": "edit", "edited_action": edited}
+    state = agent.invoke(Command(resume={"decisions": [decision]}), config)
+    assert_paired(state["messages"])
+    request = requests(backend)[1]
+    (sent,) = request.messages[1].tool_calls or ()
+    (held,) = state["messages"][1].tool_calls
+    assert sent.function is not None
+    assert (sent.id, json.loads(sent.function.arguments)) == ("c0-0", held["args"])
+    assert "log of web" in "".join(request.messages[2].texts())
+    assert_wire_paired(compressed(request))
+
+
+def test_conversations_at_once_do_not_mix() -> None:
+    def answer(request: Any) -> Any:
+        if len(request.messages) == 1:
+            service = str(request.messages[0].content)
+            return scripted_response("", tool_calls=[call(f"c-{service}", service=service)])
+        return str(compressed(request)[2].content).splitlines()[0]
+
+    agent = create_agent(
+        ChatAsymSpec(backend=ScriptedBackend(answer)),
+        [read_log],
+        middleware=[AsymSpecContextMiddleware(ContextRouter())],
+    )
+
+    async def all_at_once() -> list[Any]:
+        asked = (agent.ainvoke({"messages": [HumanMessage(f"s{n}")]}) for n in range(20))
+        return await asyncio.gather(*asked)
+
+    for number, state in enumerate(asyncio.run(all_at_once())):
+        assert state["messages"][-1].text == f"log of s{number}"
