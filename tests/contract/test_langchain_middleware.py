@@ -16,6 +16,7 @@ from langchain.agents.middleware import (
     ModelRequest,
 )
 from langchain.agents.structured_output import AutoStrategy, ToolStrategy
+from langchain.tools import ToolRuntime
 from langchain_core.exceptions import ModelInvalidRequestError
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
@@ -26,7 +27,7 @@ from asymspec_agents import ContextRouter, ViewPolicy
 from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.store import content_hash
 from asymspec_agents.trace import MemoryRecorder
-from langchain_asymspec.convert import wire_messages
+from langchain_asymspec.convert import wire_messages, wire_tools
 from langchain_asymspec.middleware import AsymSpecContextMiddleware
 from tests.langchain_agents import LOG, Single, assert_paired, calling, read_log, recorded, run
 
@@ -260,8 +261,22 @@ def test_another_model_can_be_left_alone() -> None:
     assert middleware.store.get_text(content_hash(RESULT)) == RESULT
 
 
-def test_a_tools_extras_stay_with_its_signature() -> None:
+def test_tools_are_shown_by_their_signatures_and_stay_what_they_are() -> None:
+    @tool
+    def search(query: str, runtime: ToolRuntime) -> str:
+        """Searches."""
+        return query
+
+    search.description = "Searches. " + "It explains itself at length. " * 20
     cached = read_log.model_copy(update={"extras": {"cache_control": {"type": "ephemeral"}}})
+    schema = {
+        "name": "other",
+        "description": "Long. " * 99,
+        "parameters": {"type": "object", "properties": {}},
+    }
+    flat = {"name": "own", "description": "Own. " * 99, "input_schema": {"type": "object", "properties": {}}}
+    builtin = {"type": "web_search", "filters": {"allowed_domains": ["x.org"]}}
+    given = [cached, search, {"type": "function", "function": schema, "cache": 1}, flat, builtin]
     seen: list[Any] = []
 
     class Looking(AgentMiddleware[Any, Any, Any]):
@@ -269,11 +284,17 @@ def test_a_tools_extras_stay_with_its_signature() -> None:
             seen.extend(request.tools)
             return handler(request)
 
-    agent = create_agent(Single(script=mail_script(1)), [cached], middleware=[compressing(), Looking()])
+    agent = create_agent(Single(script=mail_script(1)), given, middleware=[compressing(), Looking()])
     run(agent, "Which?")
+    shown = {spec.function.name: spec.wire() for spec in wire_tools(seen[:3]) if spec.function}
+    assert list(shown) == ["read_log", "search", "other"]
+    assert all(not spec["function"].get("description") for spec in shown.values())
+    assert shown["search"]["function"]["parameters"]["properties"].keys() == {"query"}
+    assert shown["read_log"]["function"]["parameters"]["required"] == ["service"]
     assert seen[0].extras == cached.extras
-    assert seen[0].name == "read_log"
-    assert len(seen[0].description) < len(cached.description)
+    assert seen[2]["cache"] == 1
+    assert seen[3:] == [flat, builtin]
+    assert "Rule 20" in cached.description
 
 
 def test_the_callers_messages_are_not_changed() -> None:

@@ -86,7 +86,8 @@ def test_results_inside_a_command_are_kept() -> None:
     @tool
     def note() -> Any:
         """Takes a note."""
-        return Command(update={"messages": [ToolMessage("noted: " + RESULT, tool_call_id="c")]})
+        messages = [ToolMessage("noted: " + RESULT, tool_call_id="c")]
+        return Command(update={"messages": messages})
 
     middleware = compressing()
     model = Single(script=[calling("note", "c"), AIMessage("Done.")])
