@@ -36,6 +36,7 @@ LAYERS = (
     ),
     ("trace", "summary"),
     ("server",),
+    ("gateway",),
     ("asymspec_agents",),  # the package's own public names
     ("smolagents_asymspec", "vllm_asymspec"),
     ("cli", "diagnosis", "__main__"),
@@ -50,6 +51,7 @@ COMPRESS = ("asymspec_agents/compress/",)
 LLMLINGUA = ("asymspec_agents/compress/llmlingua/",)
 WEIGHTS = ("asymspec_agents/weights", "asymspec_agents/config.py")
 SERVER = ("asymspec_agents/server/",)
+GATEWAY = ("asymspec_agents/gateway/",)
 CLI = ("asymspec_agents/cli/",)
 PROBE = ("asymspec_agents/diagnosis/probe.py",)
 SMOLAGENTS = ("integrations/smolagents_asymspec/",)
@@ -71,13 +73,14 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "llguidance": ((), ENGINE),
     "bm25s": ((), COMPRESS),
     "trafilatura": ((), COMPRESS),
-    "starlette": (SERVER + VLLM, ()),
+    "starlette": (SERVER + GATEWAY + VLLM, ()),
+    "anyio": (GATEWAY, ()),  # of httpx and starlette both
     "uvicorn": ((), SERVER),
     "smolagents": ((*SMOLAGENTS, "asymspec_agents/cli/demo_tasks.py"), CLI),
     "vllm": (VLLM, ()),
     "fastapi": (VLLM, ()),
     "msgspec": (VLLM, ()),
-    "prometheus_client": ((), VLLM),
+    "prometheus_client": (GATEWAY, VLLM),
     "PIL": ((), SMOLAGENTS + ATTACHMENTS),
     "charset_normalizer": ((), ATTACHMENTS),
     "rapidocr": ((), ATTACHMENTS),
