@@ -25,7 +25,7 @@ MAX_LINES = 350
 # From the bottom; a module may import its own layer and those below, and nothing above.
 LAYERS = (
     ("errors", "recording", "messages", "_version"),
-    ("decoding", "tokens", "store", "sqlite_store", "protocol", "config"),
+    ("decoding", "tokens", "store", "sqlite_store", "sqlite_table", "rendition_cache", "protocol", "config"),
     ("compress", "engine", "weights"),
     ("attachments",),
     (

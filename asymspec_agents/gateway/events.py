@@ -35,6 +35,7 @@ class EventTap:
         self.is_whole = False
         self.usage: Mapping[str, Any] | None = None
         self.has_report = False
+        self.finish_reason: str | None = None
         self._report = report
 
     def whole(self, content: bytes) -> bytes:
@@ -60,12 +61,18 @@ class EventTap:
         chunk = read_object(data)
         self.is_whole |= bool(chunk.get("error"))
         self._read(chunk)
-        if _finishes(chunk):
+        if self.finish_reason is not None:
             self.is_whole = True
             if self._report is not None and "asymspec" not in chunk:
                 added, self._report = {"asymspec": self._report}, None
                 return b"data: " + with_fields(data.replace(b"\n", b" "), added) + b"\n\n"
         return event
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the answer, 0 where it does not tell."""
+        count = (self.usage or {}).get("completion_tokens")
+        return count if isinstance(count, int) and count > 0 else 0
 
     def _keep(self, data: bytes) -> None:
         if self.kept is not None:
@@ -77,6 +84,10 @@ class EventTap:
         usage = answer.get("usage")
         self.usage = usage if isinstance(usage, dict) else self.usage
         self.has_report |= "asymspec" in answer
+        choices = answer.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            reason = choice.get("finish_reason") if isinstance(choice, dict) else None
+            self.finish_reason = reason if isinstance(reason, str) else self.finish_reason
 
 
 async def whole_events(pieces: AsyncIterator[bytes], tap: EventTap) -> AsyncGenerator[bytes, None]:
@@ -102,10 +113,3 @@ async def whole_events(pieces: AsyncIterator[bytes], tap: EventTap) -> AsyncGene
 def failure_events(failure: Failure) -> bytes:
     """The end of a stream that failed after its status was sent: the error, and the stream's end."""
     return sse.event(encoded(failure.body()).decode("ascii")) + sse.event(sse.DONE)
-
-
-def _finishes(chunk: Mapping[str, Any]) -> bool:
-    choices = chunk.get("choices")
-    return isinstance(choices, list) and any(
-        isinstance(choice, dict) and choice.get("finish_reason") is not None for choice in choices
-    )

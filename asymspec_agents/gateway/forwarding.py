@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
@@ -40,8 +42,20 @@ class Observer(Protocol):
     def failed(self, call: Call, failure: Failure) -> None:
         """The upstream failed to answer, or to end its answer."""
 
-    def answered(self, call: Call, prepared: Prepared, upstream: Upstream, tap: EventTap) -> None:
-        """An answer of status 200 is whole."""
+    def answered(
+        self, call: Call, prepared: Prepared, upstream: Upstream, tap: EventTap, elapsed_s: float
+    ) -> None:
+        """An answer of status 200 is whole, so many seconds after its call was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A call that is on its way."""
+
+    call: Call
+    prepared: Prepared
+    upstream: Upstream
+    started_s: float
 
 
 class Forwarder:
@@ -96,11 +110,12 @@ class Forwarder:
             self._observer.prepared(call, prepared, speaks)
             headers = upstream.authorized(request_headers(call.headers), authorization)
             headers.append((b"x-request-id", call.request_id.encode("ascii")))
+            started_s = time.monotonic()
             response = await upstream.post(call.path, prepared.content, headers)
         except UpstreamError as error:
             self._observer.failed(call, error.failure)
             raise
-        return await self._answer(call, prepared, upstream, response)
+        return await self._answer(_Sent(call, prepared, upstream, started_s), response)
 
     async def _prepared(self, call: Call, upstream: Upstream, speaks: bool) -> Prepared:
         plain = self._options.on_plain_upstream
@@ -119,9 +134,8 @@ class Forwarder:
             return untouched(call, speaks)
         return await asyncio.to_thread(untouched, call, speaks)
 
-    async def _answer(
-        self, call: Call, prepared: Prepared, upstream: Upstream, response: httpx.Response
-    ) -> Answer:
+    async def _answer(self, sent: _Sent, response: httpx.Response) -> Answer:
+        call, prepared = sent.call, sent.prepared
         headers = answer_headers(response.headers.raw) + prepared.headers()
         status = response.status_code
         is_plain = "content-encoding" not in response.headers
@@ -131,11 +145,11 @@ class Forwarder:
         pieces = self._pieces(response)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if status == 200 and kind == "text/event-stream" and is_plain:
-            chunks = self._chunks(call, prepared, upstream, response, pieces, tap)
+            chunks = self._chunks(sent, response, pieces, tap)
             return Answer(status, headers, chunks=chunks, close=response.aclose)
         try:
             content = await self._whole(pieces)
-            self.check_status(upstream, status)
+            self.check_status(sent.upstream, status)
             if status == 200 and is_plain:
                 content = tap.whole(content)
         except (httpx.HTTPError, TimeoutError, BackendError) as error:
@@ -145,7 +159,7 @@ class Forwarder:
         finally:
             await response.aclose()
         if status == 200:
-            self._observer.answered(call, prepared, upstream, tap)
+            self._answered(sent, tap)
         return Answer(status, headers, content)
 
     def check_status(self, upstream: Upstream, status: int) -> None:
@@ -159,13 +173,7 @@ class Forwarder:
             raise UpstreamError(Failure(502, "upstream_refused_key", text))
 
     async def _chunks(
-        self,
-        call: Call,
-        prepared: Prepared,
-        upstream: Upstream,
-        response: httpx.Response,
-        pieces: AsyncGenerator[bytes, None],
-        tap: EventTap,
+        self, sent: _Sent, response: httpx.Response, pieces: AsyncGenerator[bytes, None], tap: EventTap
     ) -> AsyncGenerator[bytes, None]:
         """The answer's events; where they fail, an error event and the stream's end."""
         try:
@@ -174,12 +182,16 @@ class Forwarder:
                     yield chunk
         except (httpx.HTTPError, TimeoutError, BackendError) as error:
             failed = upstream_failure(error, self._options.idle_s)
-            self._observer.failed(call, failed.failure)
+            self._observer.failed(sent.call, failed.failure)
             yield failure_events(failed.failure)
         else:
-            self._observer.answered(call, prepared, upstream, tap)
+            self._answered(sent, tap)
         finally:
             await response.aclose()
+
+    def _answered(self, sent: _Sent, tap: EventTap) -> None:
+        elapsed_s = time.monotonic() - sent.started_s
+        self._observer.answered(sent.call, sent.prepared, sent.upstream, tap, elapsed_s)
 
     async def _pieces(self, response: httpx.Response) -> AsyncGenerator[bytes, None]:
         """The body's bytes as they come. Raises TimeoutError where none comes for too long."""

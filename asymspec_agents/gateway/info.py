@@ -19,6 +19,7 @@ from .forwarding import Forwarder
 from .headers import answer_headers
 from .metrics import CONTENT_TYPE, GatewayMetrics
 from .options import GatewayOptions
+from .shadow import Shadow
 from .upstream import Upstream
 
 __all__ = ["Info"]
@@ -27,10 +28,13 @@ __all__ = ["Info"]
 class Info:
     """The endpoints beside the completions."""
 
-    def __init__(self, forwarder: Forwarder, options: GatewayOptions, metrics: GatewayMetrics) -> None:
+    def __init__(
+        self, forwarder: Forwarder, options: GatewayOptions, metrics: GatewayMetrics, shadow: Shadow
+    ) -> None:
         self._forwarder = forwarder
         self._options = options
         self._metrics = metrics
+        self._shadow = shadow
 
     async def health(self, request: Request) -> Response:
         """200 while the process answers."""
@@ -57,6 +61,10 @@ class Info:
     async def metrics(self, request: Request) -> Response:
         """Prometheus' text."""
         return Response(self._metrics.text(), headers={"content-type": CONTENT_TYPE})
+
+    async def shadow(self, request: Request) -> Response:
+        """How the answers from both views differ from those from the full view alone."""
+        return ASCIIResponse(self._shadow.summary())
 
     async def asymspec(self, request: Request) -> Response:
         """The default upstream's handshake, as it answers it."""

@@ -60,7 +60,7 @@ class GatewayOptions:
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     forwards_client_key: bool = False
     max_body_bytes: int = 64 * MIB
-    max_in_flight: int | None = 64
+    max_in_flight: int | None = 256
     max_per_minute: int | None = None
     connect_s: float = 10.0
     first_byte_s: float = 600.0

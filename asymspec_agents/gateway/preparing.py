@@ -19,7 +19,7 @@ from .answer import Call
 from .headers import RawHeaders
 from .splicing import encoded, with_fields
 
-__all__ = ["CHAT", "Prepared", "both_views", "compressed_view", "untouched"]
+__all__ = ["CHAT", "Prepared", "both_views", "ceiling_body", "compressed_view", "untouched"]
 
 CHAT = "/v1/chat/completions"
 MAX_SALT_CHARS = 1_024
@@ -101,6 +101,13 @@ def compressed_view(call: Call, find_router: FindRouter) -> Prepared:
         changed["tools"] = [tool.wire() for tool in routed.compressed_tools]
     full = {**call.fields, **_full_messages(call, routed)}
     return Prepared(_rewritten(call, changed), full, "compressed", routed.report)
+
+
+def ceiling_body(call: Call, prepared: Prepared) -> dict[str, Any]:
+    """The same call with the full view alone, answered in one piece; greedy where AsymSpec's decoding was."""
+    left_out = ("stream", "stream_options", "asymspec")
+    body = {name: value for name, value in prepared.full.items() if name not in left_out}
+    return body | {"temperature": 0} | _salt(call) if prepared.view == "both" else body
 
 
 def _routed(call: Call, find_router: FindRouter) -> RoutedContext:

@@ -10,6 +10,7 @@ from .answer import Call
 from .events import EventTap
 from .metrics import GatewayMetrics
 from .preparing import Prepared
+from .shadow import Shadow
 from .upstream import Upstream
 
 __all__ = ["Watch"]
@@ -20,34 +21,46 @@ logger = logging.getLogger("asymspec_agents.gateway")
 class Watch:
     """The forwarder's observer."""
 
-    def __init__(self, metrics: GatewayMetrics, recorder: Recorder) -> None:
+    def __init__(self, metrics: GatewayMetrics, shadow: Shadow, recorder: Recorder) -> None:
         self._metrics = metrics
+        self._shadow = shadow
         self._recorder = recorder
 
     def prepared(self, call: Call, prepared: Prepared, speaks_asymspec: bool) -> None:
         self._metrics.prepared(prepared)
+        report = prepared.report
         self._recorder.record(
-            "gateway_call",
+            "gateway",
             request_id=call.request_id,
             path=call.path,
             view=prepared.view,
             speaks_asymspec=speaks_asymspec,
-            num_bytes=len(prepared.content),
+            full_tokens=None if report is None else report.full_tokens,
+            compressed_tokens=None if report is None else report.compressed_tokens,
         )
 
     def wants_answer(self, call: Call, prepared: Prepared) -> bool:
-        return False
+        return self._shadow.wants(call, prepared)
 
     def failed(self, call: Call, failure: Failure) -> None:
         self._metrics.failed(failure.code)
-        self._recorder.record(
-            "gateway_failure", request_id=call.request_id, status=failure.status, code=failure.code
-        )
+        self._recorder.record("error", request_id=call.request_id, error_type=failure.code)
         logger.warning("request %s failed: %s", call.request_id, failure.code)
 
-    def answered(self, call: Call, prepared: Prepared, upstream: Upstream, tap: EventTap) -> None:
+    def answered(
+        self, call: Call, prepared: Prepared, upstream: Upstream, tap: EventTap, elapsed_s: float
+    ) -> None:
         is_missing = prepared.view in ("both", "client") and not tap.has_report
         if is_missing:
             upstream.doubt()
             logger.warning("request %s: the upstream answered without AsymSpec's report", call.request_id)
         self._metrics.answered(tap, is_missing)
+        self._recorder.record(
+            "response",
+            request_id=call.request_id,
+            finish_reason=tap.finish_reason,
+            num_tokens=tap.num_tokens,
+            elapsed_s=elapsed_s,
+        )
+        if tap.kept is not None:
+            self._shadow.offer(call, prepared, upstream, bytes(tap.kept), elapsed_s)
