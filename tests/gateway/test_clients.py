@@ -11,8 +11,10 @@ import pytest
 
 from asymspec_agents.gateway.limits import ClientLimits
 from asymspec_agents.server.failing import RefusedError
-from tests.gateway.scripted import Script, completion
-from tests.gateway.serving import CHAT, WAIT_S, ask, both, eventually, gateway, upstream
+from tests.gateway.scripted import Script, Upstream, completion
+from tests.gateway.serving import CHAT, WAIT_S, apart, ask, eventually, gateway, upstream
+
+Pair = tuple[Upstream, str]
 
 
 def bearer(key: str) -> dict[str, str]:
@@ -20,7 +22,7 @@ def bearer(key: str) -> dict[str, str]:
 
 
 def test_keys_are_asked_for_and_kept() -> None:
-    with both(api_keys=("one", "two"), upstream_key="gateway-key") as (app, url):
+    with apart(api_keys=("one", "two"), upstream_key="gateway-key") as (app, url):
         assert ask(url).status_code == 401
         assert ask(url, headers=bearer("three")).status_code == 401
         assert httpx.get(url + "/v1/models").status_code == 401
@@ -37,19 +39,19 @@ def test_keys_are_asked_for_and_kept() -> None:
 
 
 def test_a_plain_upstream_gets_no_salt() -> None:
-    with both(None, api_keys=("one",), on_plain_upstream="pass") as (app, url):
+    with apart(None, api_keys=("one",), on_plain_upstream="pass") as (app, url):
         ask(url, headers=bearer("one"))
     assert app.calls[0].body == CHAT
     assert app.calls[0].header("authorization") is None
 
 
-def test_a_clients_key_goes_on_only_if_asked() -> None:
-    with both(forwards_client_key=True) as (app, url):
+def test_a_clients_key_goes_on_only_if_asked(pair: Pair) -> None:
+    with apart(forwards_client_key=True) as (app, url):
         ask(url, headers=bearer("client"))
         httpx.get(url + "/v1/models", headers=bearer("client"))
     assert [got.header("authorization") for got in app.got] == ["Bearer client"] * 2
-    with both() as (app, url):
-        ask(url, headers=bearer("client"))
+    app, url = pair
+    ask(url, headers=bearer("client"))
     assert app.calls[0].header("authorization") is None
 
 
@@ -83,7 +85,7 @@ def held(url: str, app: object, headers: dict[str, str]) -> Iterator[None]:
 
 def test_requests_at_a_time_are_counted_per_key() -> None:
     go = threading.Event()
-    with both(api_keys=("one", "two"), max_in_flight=1) as (app, url):
+    with apart(api_keys=("one", "two"), max_in_flight=1) as (app, url):
         app.answer = lambda got: Script([0.05 if go.is_set() else 0.5, completion(asymspec={})])
         with held(url, app, bearer("one")):
             eventually(lambda: len(app.calls) == 1)
@@ -115,7 +117,7 @@ def test_requests_in_a_minute() -> None:
 
 
 def test_what_is_refused_takes_no_place() -> None:
-    with both(max_in_flight=1) as (_, url):
+    with apart(max_in_flight=1) as (_, url):
         for _ in range(3):
             assert ask(url, b"no json").status_code == 400
             assert ask(url, path="/v1/nothing").status_code == 404
@@ -123,10 +125,10 @@ def test_what_is_refused_takes_no_place() -> None:
 
 
 @pytest.mark.parametrize("given", ["mine-1", "a b", "", "x" * 300])
-def test_every_request_has_an_id(given: str) -> None:
-    with both() as (app, url):
-        answer = ask(url, headers={"x-request-id": given})
-        refused = ask(url, b"no json", headers={"x-request-id": given})
+def test_every_request_has_an_id(given: str, pair: Pair) -> None:
+    app, url = pair
+    answer = ask(url, headers={"x-request-id": given})
+    refused = ask(url, b"no json", headers={"x-request-id": given})
     identity = answer.headers["x-request-id"]
     assert app.calls[0].header("x-request-id") == identity
     assert (identity == given) is (given == "mine-1")
@@ -134,7 +136,7 @@ def test_every_request_has_an_id(given: str) -> None:
 
 
 def test_metrics_tell_counts_and_no_content() -> None:
-    with both() as (app, url):
+    with apart() as (app, url):
         ask(url, {**CHAT, "messages": [{"role": "user", "content": "secret-word"}], "model": "big"})
         app.answer = lambda got: Script(status=500)
         ask(url)

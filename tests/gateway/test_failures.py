@@ -10,9 +10,11 @@ import httpx
 import openai
 import pytest
 
-from tests.gateway.scripted import EVENTS, JSON, Script, chunk, chunks, completion
-from tests.gateway.serving import CHAT, ask, both, eventually, gateway, upstream
+from tests.gateway.scripted import EVENTS, JSON, Script, Upstream, chunk, chunks, completion
+from tests.gateway.serving import CHAT, apart, ask, eventually, gateway, upstream
 from tests.odd_server import Call, free_port, odd_server
+
+Pair = tuple[Upstream, str]
 
 STREAM = {**CHAT, "stream": True}
 SHORT = {"first_byte_s": 0.3, "idle_s": 0.3}
@@ -51,21 +53,21 @@ def test_an_upstream_that_goes_and_comes_back() -> None:
 
 @pytest.mark.parametrize("body", [CHAT, STREAM])
 def test_silence_before_an_answer(body: object) -> None:
-    with both(**SHORT) as (app, url):
+    with apart(**SHORT) as (app, url):
         app.answer = lambda got: Script(hangs_before=True)
         assert error_code(ask(url, body)) == (504, "upstream_timeout")
         eventually(lambda: app.calls[0].end == "left")
 
 
 def test_silence_before_the_first_event() -> None:
-    with both(**SHORT) as (app, url):
+    with apart(**SHORT) as (app, url):
         app.answer = lambda got: Script(headers=[EVENTS], hang=True)
         assert stream_error(ask(url, STREAM)) == "upstream_timeout"
         eventually(lambda: app.calls[0].end == "left")
 
 
 def test_silence_within_an_answer() -> None:
-    with both(**SHORT) as (app, url):
+    with apart(**SHORT) as (app, url):
         app.answer = lambda got: Script([chunk({"content": "a"})], headers=[EVENTS], hang=True)
         answer = ask(url, STREAM)
         app.answer = lambda got: Script([b'{"choices":'], hang=True)
@@ -76,61 +78,57 @@ def test_silence_within_an_answer() -> None:
 
 def test_pauses_below_the_limit_are_no_silence() -> None:
     pieces = [piece for event in chunks("a", "b", "c", asymspec={}) for piece in (event, 0.15)]
-    with both(**SHORT) as (app, url):
+    with apart(**SHORT) as (app, url):
         app.answer = lambda got: Script(pieces, headers=[EVENTS])
         assert ask(url, STREAM).content == b"".join(chunks("a", "b", "c", asymspec={}))
 
 
-def test_an_upstream_that_dies_within_a_stream() -> None:
-    with both() as (app, url):
-        app.answer = lambda got: Script(
-            [chunk({"content": "a"}), b'data: {"id":'], headers=[EVENTS], cut=True
-        )
-        answer = ask(url, STREAM)
+def test_an_upstream_that_dies_within_a_stream(pair: Pair) -> None:
+    app, url = pair
+    app.answer = lambda got: Script([chunk({"content": "a"}), b'data: {"id":'], headers=[EVENTS], cut=True)
+    answer = ask(url, STREAM)
     assert answer.content.startswith(chunk({"content": "a"}) + b'data: {"error"')  # no half of an event
     assert stream_error(answer) == "upstream_broken"
 
 
-def test_an_upstream_that_dies_within_a_whole_answer() -> None:
-    with both() as (app, url):
-        app.answer = lambda got: Script(
-            [completion()[:20]], headers=[JSON, ("content-length", "900")], cut=True
-        )
-        assert error_code(ask(url)) == (502, "upstream_broken")
+def test_an_upstream_that_dies_within_a_whole_answer(pair: Pair) -> None:
+    app, url = pair
+    app.answer = lambda got: Script([completion()[:20]], headers=[JSON, ("content-length", "900")], cut=True)
+    assert error_code(ask(url)) == (502, "upstream_broken")
 
 
 @pytest.mark.parametrize("last", [b"", b": waiting\n\n", b"data: {}\n\n"])
-def test_a_stream_that_ends_before_its_answer_does(last: bytes) -> None:
-    with both() as (app, url):
-        app.answer = lambda got: Script([chunk({"content": "a"}), last], headers=[EVENTS])
-        assert stream_error(ask(url, STREAM)) == "upstream_broken"
+def test_a_stream_that_ends_before_its_answer_does(last: bytes, pair: Pair) -> None:
+    app, url = pair
+    app.answer = lambda got: Script([chunk({"content": "a"}), last], headers=[EVENTS])
+    assert stream_error(ask(url, STREAM)) == "upstream_broken"
 
 
-def test_a_stream_without_its_last_blank_line_or_done() -> None:
+def test_a_stream_without_its_last_blank_line_or_done(pair: Pair) -> None:
     whole = b"".join(chunks("a", asymspec={}))
-    with both() as (app, url):
-        app.answer = lambda got: Script([whole.rstrip()], headers=[EVENTS])
-        assert ask(url, STREAM).content == whole
-        app.answer = lambda got: Script([whole.removesuffix(b"data: [DONE]\n\n")], headers=[EVENTS])
-        assert ask(url, STREAM).content == whole.removesuffix(b"data: [DONE]\n\n")
+    app, url = pair
+    app.answer = lambda got: Script([whole.rstrip()], headers=[EVENTS])
+    assert ask(url, STREAM).content == whole
+    app.answer = lambda got: Script([whole.removesuffix(b"data: [DONE]\n\n")], headers=[EVENTS])
+    assert ask(url, STREAM).content == whole.removesuffix(b"data: [DONE]\n\n")
 
 
 @pytest.mark.parametrize(
     "garbage", [b"data: no json\n\n", b"data: [1]\n\n", b'data: {"a":\n\n', b"data: \xff\n\n"]
 )
-def test_garbage_within_a_stream(garbage: bytes) -> None:
-    with both() as (app, url):
-        app.answer = lambda got: Script([chunk({"content": "a"}), garbage], headers=[EVENTS], hang=True)
-        answer = ask(url, STREAM)
+def test_garbage_within_a_stream(garbage: bytes, pair: Pair) -> None:
+    app, url = pair
+    app.answer = lambda got: Script([chunk({"content": "a"}), garbage], headers=[EVENTS], hang=True)
+    answer = ask(url, STREAM)
     assert garbage not in answer.content
     assert stream_error(answer) == "upstream_broken"
 
 
 @pytest.mark.parametrize("garbage", [b"", b"<html>", b"[]", b"\xff\xfe", b"{" * 100_000])
-def test_garbage_as_a_whole_answer(garbage: bytes) -> None:
-    with both() as (app, url):
-        app.answer = lambda got: Script([garbage])
-        assert error_code(ask(url)) == (502, "upstream_broken")
+def test_garbage_as_a_whole_answer(garbage: bytes, pair: Pair) -> None:
+    app, url = pair
+    app.answer = lambda got: Script([garbage])
+    assert error_code(ask(url)) == (502, "upstream_broken")
 
 
 def hang_up(call: Call) -> None:
@@ -161,11 +159,11 @@ def test_answers_that_are_no_http(handler: Callable[[Call], None]) -> None:
         assert error_code(ask(url)) == (502, "upstream_broken")
 
 
-def test_a_refusal_to_work_comes_through_with_its_pause() -> None:
+def test_a_refusal_to_work_comes_through_with_its_pause(pair: Pair) -> None:
     body = b'{"error":{"message":"slow down","type":"rate","param":null,"code":null}}'
-    with both() as (app, url):
-        app.answer = lambda got: Script([body], 429, [JSON, ("retry-after", "3"), ("retry-after-ms", "2500")])
-        answer = ask(url, STREAM)
+    app, url = pair
+    app.answer = lambda got: Script([body], 429, [JSON, ("retry-after", "3"), ("retry-after-ms", "2500")])
+    answer = ask(url, STREAM)
     assert len(app.calls) == 1  # whether to try again is the client's to say
     assert (answer.status_code, answer.content) == (429, body)
     assert answer.headers["retry-after"] == "3"
@@ -174,7 +172,7 @@ def test_a_refusal_to_work_comes_through_with_its_pause() -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_redirects_are_not_followed(status: int) -> None:
-    with both() as (trap, trap_url), both() as (app, url):
+    with apart() as (trap, trap_url), apart() as (app, url):
         app.answer = lambda got: Script(
             [b"{}"], status, [("location", trap_url + "/v1/chat/completions"), JSON]
         )
@@ -186,33 +184,33 @@ def test_redirects_are_not_followed(status: int) -> None:
 
 def test_the_gateways_own_key_is_no_concern_of_its_client() -> None:
     body = b'{"error":{"message":"Incorrect API key provided: gate***key"}}'
-    with both(upstream_key="gateway-key") as (app, url):
+    with apart(upstream_key="gateway-key") as (app, url):
         app.answer = lambda got: Script([body], 401)
         answer = ask(url)
     assert error_code(answer) == (502, "upstream_refused_key")
     assert "gate***" not in answer.text
 
 
-def test_clients_hear_of_a_broken_stream() -> None:
-    with both() as (app, url):
-        app.answer = lambda got: Script([chunk({"content": "a"})], headers=[EVENTS], cut=True)
-        client = openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0)
-        stream = client.chat.completions.create(
-            model="big", messages=[{"role": "user", "content": "Hi"}], stream=True
-        )
-        assert next(stream).choices[0].delta.content == "a"
-        with pytest.raises(openai.APIError, match="went away"):
-            next(stream)
-        stream.close()
-        client.close()
+def test_clients_hear_of_a_broken_stream(pair: Pair) -> None:
+    app, url = pair
+    app.answer = lambda got: Script([chunk({"content": "a"})], headers=[EVENTS], cut=True)
+    client = openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0)
+    stream = client.chat.completions.create(
+        model="big", messages=[{"role": "user", "content": "Hi"}], stream=True
+    )
+    assert next(stream).choices[0].delta.content == "a"
+    with pytest.raises(openai.APIError, match="went away"):
+        next(stream)
+    stream.close()
+    client.close()
 
 
-def test_slow_upstreams_do_not_hold_up_others() -> None:
-    with both() as (app, url):
-        usual = app.answer
-        app.answer = lambda got: Script(hangs_before=True) if got.body.get("x_slow") else usual(got)
-        with pytest.raises(httpx.ReadTimeout):
-            httpx.post(url + "/v1/chat/completions", json={**CHAT, "x_slow": 1}, timeout=0.3)
-        started_s = time.monotonic()
-        assert ask(url).status_code == 200
-        assert time.monotonic() - started_s < 30
+def test_slow_upstreams_do_not_hold_up_others(pair: Pair) -> None:
+    app, url = pair
+    usual = app.answer
+    app.answer = lambda got: Script(hangs_before=True) if got.body.get("x_slow") else usual(got)
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(url + "/v1/chat/completions", json={**CHAT, "x_slow": 1}, timeout=0.3)
+    started_s = time.monotonic()
+    assert ask(url).status_code == 200
+    assert time.monotonic() - started_s < 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -18,23 +18,18 @@ from starlette.routing import Mount
 from asymspec_agents.gateway.app import create_gateway
 from asymspec_agents.gateway.options import GatewayOptions, UpstreamOptions
 from tests.gateway.scripted import EVENTS, JSON, Script, Upstream, chunk, chunks, completion
-from tests.gateway.serving import CHAT, LONG, ask, both, running
+from tests.gateway.serving import CHAT, LONG, ask, running
 from tests.gateway.serving import upstream as scripted_upstream
+
+Pair = tuple[Upstream, str]
 
 REPORT = {"asymspec": {"version": 1, "mode": "asymspec"}}
 
 
-@pytest.fixture(scope="module")
-def pair() -> Iterator[tuple[Upstream, str]]:
-    """One upstream and gateway for all examples of a property."""
-    with both() as pair:
-        yield pair
-
-
-def test_a_call_goes_upstream_with_both_views() -> None:
+def test_a_call_goes_upstream_with_both_views(pair: Pair) -> None:
     raw = json.dumps({**LONG, "seed": 7, "x_unknown": {"a": [1.0, 1e3]}}, indent=1).encode()
-    with both() as (upstream, url):
-        answer = ask(url, raw)
+    upstream, url = pair
+    answer = ask(url, raw)
     (got,) = upstream.calls
     head = raw.rstrip()[:-1].rstrip()
     assert got.content.startswith(head)  # every byte of the client's own
@@ -50,43 +45,43 @@ def test_a_call_goes_upstream_with_both_views() -> None:
     assert answer.content == completion(**REPORT)
 
 
-def test_a_clients_own_views_pass_untouched() -> None:
+def test_a_clients_own_views_pass_untouched(pair: Pair) -> None:
     own = b'{ "messages": [{"role":"user","content":"Hi"}], "asymspec":{"version":1,"edits":[]} ,"a":1e2 }\n'
-    with both() as (upstream, url):
-        answer = ask(url, own)
+    upstream, url = pair
+    answer = ask(url, own)
     assert upstream.calls[0].content == own
     assert answer.headers["x-asymspec-view"] == "client"
 
 
-def test_an_explicit_null_asks_for_a_plain_answer() -> None:
+def test_an_explicit_null_asks_for_a_plain_answer(pair: Pair) -> None:
     own = b'{"messages":[{"role":"user","content":"Hi"}],"asymspec":null,"temperature":0.7}'
-    with both() as (upstream, url):
-        answer = ask(url, own)
+    upstream, url = pair
+    answer = ask(url, own)
     assert upstream.calls[0].content == own
     assert answer.headers["x-asymspec-view"] == "full"
 
 
-def test_a_temperature_that_is_asked_for_is_the_upstreams_to_judge() -> None:
-    with both() as (upstream, url):
-        ask(url, {**CHAT, "temperature": 0.7})
-        ask(url, {**CHAT, "temperature": None})
+def test_a_temperature_that_is_asked_for_is_the_upstreams_to_judge(pair: Pair) -> None:
+    upstream, url = pair
+    ask(url, {**CHAT, "temperature": 0.7})
+    ask(url, {**CHAT, "temperature": None})
     assert [got.body["temperature"] for got in upstream.calls] == [0.7, 0]
 
 
-def test_a_text_completion_has_one_view() -> None:
+def test_a_text_completion_has_one_view(pair: Pair) -> None:
     raw = b'{"model":"big", "prompt" : "Once"}'
-    with both() as (upstream, url):
-        answer = ask(url, raw, "/v1/completions")
+    upstream, url = pair
+    answer = ask(url, raw, "/v1/completions")
     assert upstream.calls[0].content == raw
     assert upstream.calls[0].path == "/v1/completions"
     assert answer.headers["x-asymspec-view"] == "full"
 
 
-def test_a_file_reaches_the_drafter_as_text() -> None:
+def test_a_file_reaches_the_drafter_as_text(pair: Pair) -> None:
     part = {"type": "file", "file": {"filename": "a.txt", "file_data": "data:text/plain;base64,SGVsbG8="}}
     messages = [{"role": "user", "content": [part, {"type": "text", "text": "Read it."}]}]
-    with both() as (upstream, url):
-        ask(url, {**CHAT, "messages": messages, "user": "u"})
+    upstream, url = pair
+    ask(url, {**CHAT, "messages": messages, "user": "u"})
     body = upstream.calls[0].body
     texts = [part["text"] for part in body["messages"][0]["content"]]
     assert "Hello" in texts[0]
@@ -94,25 +89,25 @@ def test_a_file_reaches_the_drafter_as_text() -> None:
     assert body["user"] == "u"
 
 
-def test_a_stream_comes_as_its_upstream_sent_it() -> None:
-    with both() as (_, url):
-        answer = ask(url, {**CHAT, "stream": True})
+def test_a_stream_comes_as_its_upstream_sent_it(pair: Pair) -> None:
+    _, url = pair
+    answer = ask(url, {**CHAT, "stream": True})
     assert answer.content == b"".join(chunks("Hel", "lo", **REPORT))
     assert answer.headers["content-type"] == EVENTS[1]
     assert answer.headers["x-accel-buffering"] == "no"
 
 
-def test_a_stream_is_not_held_back() -> None:
+def test_a_stream_is_not_held_back(pair: Pair) -> None:
     """The client has read the first event before the upstream sends the second."""
-    with both() as (upstream, url):
-        upstream.answer = lambda got: Script([chunk({"content": "one"})], headers=[EVENTS], hang=True)
-        with httpx.stream("POST", url + "/v1/chat/completions", json={**CHAT, "stream": True}) as answer:
-            assert next(answer.iter_raw()) == chunk({"content": "one"})
+    upstream, url = pair
+    upstream.answer = lambda got: Script([chunk({"content": "one"})], headers=[EVENTS], hang=True)
+    with httpx.stream("POST", url + "/v1/chat/completions", json={**CHAT, "stream": True}) as answer:
+        assert next(answer.iter_raw()) == chunk({"content": "one"})
 
 
 @pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r"])
 @pytest.mark.parametrize("size", [1, 3, 1_000])
-def test_events_that_arrive_in_pieces_leave_whole(pair: tuple[Upstream, str], end: bytes, size: int) -> None:
+def test_events_that_arrive_in_pieces_leave_whole(pair: Pair, end: bytes, size: int) -> None:
     upstream, url = pair
     events = [b": waiting\n\n", *chunks("Grüße 😀", "\u2028", "a\\n\\nb", **REPORT)]
     whole = b"".join(events).replace(b"\n\n", end)
@@ -150,14 +145,14 @@ NAMES = {
     text=st.text(max_size=30),
 )
 def test_what_a_client_sends_reaches_the_upstream_byte_for_byte(
-    pair: tuple[Upstream, str],
+    shared_pair: Pair,
     fields: dict[str, Any],
     indent: int | None,
     is_ascii: bool,
     edges: bytes,
     text: str,
 ) -> None:
-    upstream, url = pair
+    upstream, url = shared_pair
     upstream.got.clear()
     upstream.answer = lambda got: Script([completion(**REPORT)])
     body = {**fields, "messages": [{"role": "user", "content": text, "x": fields}]}
@@ -180,9 +175,9 @@ header_texts = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_s
     value=header_texts,
 )
 def test_what_an_upstream_answers_reaches_the_client_byte_for_byte(
-    pair: tuple[Upstream, str], answer: dict[str, Any], status: int, value: str
+    shared_pair: Pair, answer: dict[str, Any], status: int, value: str
 ) -> None:
-    upstream, url = pair
+    upstream, url = shared_pair
     content = json.dumps(answer, indent=1, ensure_ascii=False).encode("utf-8", "surrogatepass")
     upstream.answer = lambda got: Script([content], status, [JSON, ("x-told", value), ("retry-after", "7")])
     got = ask(url)
@@ -192,15 +187,15 @@ def test_what_an_upstream_answers_reaches_the_client_byte_for_byte(
     assert got.headers["retry-after"] == "7"
 
 
-def test_an_error_that_is_no_json_passes_as_well() -> None:
-    with both() as (upstream, url):
-        upstream.answer = lambda got: Script([b"<h1>busy</h1>"], 503, [("content-type", "text/html")])
-        answer = ask(url)
+def test_an_error_that_is_no_json_passes_as_well(pair: Pair) -> None:
+    upstream, url = pair
+    upstream.answer = lambda got: Script([b"<h1>busy</h1>"], 503, [("content-type", "text/html")])
+    answer = ask(url)
     assert (answer.status_code, answer.content) == (503, b"<h1>busy</h1>")
     assert answer.headers["content-type"] == "text/html"
 
 
-def test_headers_of_a_hop_and_credentials_stay_behind() -> None:
+def test_headers_of_a_hop_and_credentials_stay_behind(pair: Pair) -> None:
     sent = {
         "authorization": "Bearer client-key",
         "cookie": "session=1",
@@ -214,10 +209,10 @@ def test_headers_of_a_hop_and_credentials_stay_behind() -> None:
         "accept-encoding": "gzip",
     }
     answered = [JSON, ("set-cookie", "a=1"), ("keep-alive", "timeout=5"), ("x-request-id", "theirs")]
-    with both() as (upstream, url):
-        upstream.answer = lambda got: Script([completion(**REPORT)], headers=answered)
-        answer = ask(url, headers=sent)
-        ask(url)
+    upstream, url = pair
+    upstream.answer = lambda got: Script([completion(**REPORT)], headers=answered)
+    answer = ask(url, headers=sent)
+    ask(url)
     first, second = upstream.calls
     names = dict(first.headers)
     kept = {"x-stainless-lang", "openai-beta", "user-agent", "accept"}
@@ -232,11 +227,11 @@ def test_headers_of_a_hop_and_credentials_stay_behind() -> None:
     assert answer.headers["x-request-id"] == names["x-request-id"]
 
 
-def test_an_encoded_answer_passes_as_it_is() -> None:
+def test_an_encoded_answer_passes_as_it_is(pair: Pair) -> None:
     packed = gzip.compress(completion(**REPORT))
-    with both() as (upstream, url):
-        upstream.answer = lambda got: Script([packed], headers=[JSON, ("content-encoding", "gzip")])
-        answer = ask(url)
+    upstream, url = pair
+    upstream.answer = lambda got: Script([packed], headers=[JSON, ("content-encoding", "gzip")])
+    answer = ask(url)
     assert answer.json()["choices"][0]["message"]["content"] == "Hello"
 
 

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from tests.gateway.scripted import ASYMSPEC, EVENTS, Script, chunks, completion
-from tests.gateway.serving import CHAT, LONG, ask, both, eventually
+from tests.gateway.serving import CHAT, LONG, apart, ask, eventually
 
 
 def test_it_is_refused_unless_configured() -> None:
-    with both(None) as (upstream, url):
+    with apart(None) as (upstream, url):
         answer = ask(url)
     assert answer.status_code == 503
     assert answer.json()["error"]["code"] == "upstream_not_asymspec"
@@ -20,7 +20,7 @@ def test_it_is_refused_unless_configured() -> None:
 
 def test_passing_on_changes_nothing() -> None:
     raw = json.dumps(LONG, indent=3).encode()
-    with both(None, on_plain_upstream="pass") as (upstream, url):
+    with apart(None, on_plain_upstream="pass") as (upstream, url):
         answer = ask(url, raw)
     assert upstream.calls[0].content == raw
     assert answer.content == completion()
@@ -28,7 +28,7 @@ def test_passing_on_changes_nothing() -> None:
 
 
 def test_the_compressed_view_alone_and_the_answer_says_so() -> None:
-    with both(None, on_plain_upstream="compress") as (upstream, url):
+    with apart(None, on_plain_upstream="compress") as (upstream, url):
         answer = ask(url, {**LONG, "x_unknown": [1]})
     body = upstream.calls[0].body
     assert "asymspec" not in body
@@ -47,7 +47,7 @@ def test_the_compressed_view_alone_and_the_answer_says_so() -> None:
 
 
 def test_a_streams_last_chunk_says_so() -> None:
-    with both(None, on_plain_upstream="compress") as (_, url):
+    with apart(None, on_plain_upstream="compress") as (_, url):
         answer = ask(url, {**LONG, "stream": True})
     sent, got = chunks("Hel", "lo"), answer.content.split(b"\n\n")
     assert [event + b"\n\n" for event in got[:3]] == sent[:3]
@@ -63,7 +63,7 @@ def test_the_report_is_added_once() -> None:
         b'data: {"choices":[],"usage":{"prompt_tokens":1}}\r\n\r\n',
         b"data: [DONE]\n\n",
     ]
-    with both(None, on_plain_upstream="compress") as (upstream, url):
+    with apart(None, on_plain_upstream="compress") as (upstream, url):
         upstream.answer = lambda got: Script([b"".join(whole)], headers=[EVENTS])
         answer = ask(url, {**CHAT, "stream": True})
     assert answer.content.count(b'"asymspec"') == 1
@@ -73,21 +73,21 @@ def test_the_report_is_added_once() -> None:
 @pytest.mark.parametrize("before", ["asymspec", "plain"])
 def test_what_an_upstream_is_gets_asked_again(before: str) -> None:
     infos = {"asymspec": ASYMSPEC, "plain": None}
-    with both(infos[before], on_plain_upstream="pass", handshake_s=0.05) as (upstream, url):
+    with apart(infos[before], on_plain_upstream="pass", handshake_s=0.05) as (upstream, url):
         first = ask(url).headers["x-asymspec-view"]
         upstream.info = None if before == "asymspec" else ASYMSPEC
         eventually(lambda: ask(url).headers["x-asymspec-view"] != first)
 
 
 def test_its_word_is_kept_meanwhile() -> None:
-    with both() as (upstream, url):
+    with apart() as (upstream, url):
         for _ in range(5):
             ask(url)
     assert upstream.num_handshakes == 1
 
 
 def test_an_answer_without_a_report_has_it_asked_at_once() -> None:
-    with both(on_plain_upstream="pass") as (upstream, url):
+    with apart(on_plain_upstream="pass") as (upstream, url):
         upstream.answer = lambda got: Script([completion()])
         ask(url)
         upstream.info = None
@@ -96,13 +96,13 @@ def test_an_answer_without_a_report_has_it_asked_at_once() -> None:
 
 
 def test_another_protocol_version_is_no_asymspec() -> None:
-    with both({**ASYMSPEC, "version": 2}) as (_, url):
+    with apart({**ASYMSPEC, "version": 2}) as (_, url):
         assert ask(url).json()["error"]["code"] == "upstream_not_asymspec"
 
 
 def test_views_stay_within_the_upstreams_limits() -> None:
     limited = {**ASYMSPEC, "max_verifier_tokens": 2_600, "max_drafter_tokens": 3_000}
-    with both(limited) as (upstream, url):
+    with apart(limited) as (upstream, url):
         answer = ask(url, {**LONG, "max_tokens": 1_500})
         too_long = ask(url, {**LONG, "max_tokens": 2_590})
     assert int(answer.headers["x-asymspec-compressed-tokens"]) <= 600
