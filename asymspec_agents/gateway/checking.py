@@ -76,7 +76,7 @@ class URLCheck:
 
     def __init__(self, url: str, api_key: str | None = None) -> None:
         try:
-            ConnectionOptions(url, api_key=api_key)
+            ConnectionOptions(url.partition("?")[0], api_key=api_key)
         except ConfigurationError as error:
             raise ConfigurationError(f"check_url: {error}") from error
         self._url = url
