@@ -83,6 +83,10 @@ class URLCheck:
         headers = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
         self._client = httpx.AsyncClient(headers=headers, timeout=None, follow_redirects=False)
 
+    async def aclose(self) -> None:
+        """Closes its connections."""
+        await self._client.aclose()
+
     async def __call__(self, call: CheckedCall) -> str | None:
         shown = {"request_id": call.request_id, "path": call.path, "model": call.model, "body": call.body}
         content = await asyncio.to_thread(encoded, shown)

@@ -119,9 +119,11 @@ class Upstream:
             return None
         return info if info.modes else None
 
-    async def get(self, path: str, authorization: bytes | None = None) -> httpx.Response:
+    async def get(
+        self, path: str, authorization: bytes | None = None, headers: RawHeaders | None = None
+    ) -> httpx.Response:
         """The whole answer at `path`, whatever its status. Raises UpstreamError where there is none."""
-        request = self._request("GET", path, None, self.authorized([], authorization))
+        request = self._request("GET", path, None, self.authorized(headers or [], authorization))
         try:
             with anyio.fail_after(ASK_S):
                 return await self._client.send(request)

@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-__all__ = ["ASYMSPEC", "Got", "Script", "Upstream", "chunk", "chunks", "completion"]
+__all__ = ["ASYMSPEC", "Got", "Script", "Upstream", "chunk", "chunks", "completion", "completion_for"]
 
 ASYMSPEC: Mapping[str, Any] = {
     "version": 1,
