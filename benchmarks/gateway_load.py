@@ -6,8 +6,8 @@ Upstream, gateway, bare proxy and clients are processes of their own on this mac
 call after another: an agent's conversation that grows by a turn with every call, with one long tool result
 that the compressed view shortens. The upstream answers a call's first chunk at once and the others at a
 fixed pace, each with the ids of client, call and chunk; the client checks that it gets every chunk of its
-own, in order, and nothing else. Clients begin spread over the time
-of one answer, not all at once. Time goes to the gateway and to the bare proxy in turns of a few seconds.
+own, in order, and nothing else. Clients begin spread over the time of one answer, not all at once. Time goes
+to the gateway and to the bare proxy in turns of a few seconds.
 
 Latency is a call's time beyond what the upstream's pace takes, and the time to its first chunk; what the
 gateway adds is the difference of the medians. Memory is the gateway's resident set, each second.

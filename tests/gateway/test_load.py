@@ -10,6 +10,7 @@ import pytest
 from benchmarks.gateway_load import run
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_no_chunk_is_lost_or_mixed_up() -> None:
     options = argparse.Namespace(clients=12, seconds=1.0, turn=0.5, chunks=8, interval=0.01)
