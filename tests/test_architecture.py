@@ -25,7 +25,7 @@ MAX_LINES = 350
 # From the bottom; a module may import its own layer and those below, and nothing above.
 LAYERS = (
     ("errors", "recording", "messages", "_version"),
-    ("decoding", "tokens", "store", "sqlite_store", "protocol", "config"),
+    ("decoding", "tokens", "store", "sqlite_store", "sqlite_table", "rendition_cache", "protocol", "config"),
     ("compress", "engine", "weights"),
     ("attachments",),
     (
@@ -38,6 +38,7 @@ LAYERS = (
     ),
     ("trace", "summary"),
     ("server",),
+    ("gateway",),
     ("asymspec_agents",),  # the package's own public names
     ("langchain_asymspec", "smolagents_asymspec", "vllm_asymspec"),
     ("cli", "diagnosis", "__main__"),
@@ -52,6 +53,7 @@ COMPRESS = ("asymspec_agents/compress/",)
 LLMLINGUA = ("asymspec_agents/compress/llmlingua/",)
 WEIGHTS = ("asymspec_agents/weights", "asymspec_agents/config.py")
 SERVER = ("asymspec_agents/server/",)
+GATEWAY = ("asymspec_agents/gateway/",)
 CLI = ("asymspec_agents/cli/",)
 PROBE = ("asymspec_agents/diagnosis/probe.py",)
 LANGCHAIN = ("integrations/langchain_asymspec/",)
@@ -74,7 +76,8 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "llguidance": ((), ENGINE),
     "bm25s": ((), COMPRESS),
     "trafilatura": ((), COMPRESS),
-    "starlette": (SERVER + VLLM, ()),
+    "starlette": (SERVER + GATEWAY + VLLM, ()),
+    "anyio": (GATEWAY, ()),  # of httpx and starlette both
     "uvicorn": ((), SERVER),
     "smolagents": ((*SMOLAGENTS, "asymspec_agents/cli/demo_tasks.py"), CLI),
     "langchain": (LANGCHAIN, ()),
@@ -83,7 +86,7 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "vllm": (VLLM, ()),
     "fastapi": (VLLM, ()),
     "msgspec": (VLLM, ()),
-    "prometheus_client": ((), VLLM),
+    "prometheus_client": (GATEWAY, VLLM),
     "PIL": ((), SMOLAGENTS + ATTACHMENTS),
     "charset_normalizer": ((), ATTACHMENTS),
     "rapidocr": ((), ATTACHMENTS),

@@ -2,8 +2,9 @@
 
 A request leaves `view` (the router's), `request`, one `block` per speculation block, and `response` or
 `error`; `compress` reports a compressor that failed and what took its place, `summary` what a summary by a
-model cost, `rate` what an adaptive ratio read and did. A compressor by a
-model adds `compress_progress` (how far it is) and `compress_fallback` (a text that it leaves to another).
+ model cost, `rate` what an adaptive ratio read and did, `gateway` what a gateway forwarded, `shadow` how an
+ answer differs from the full view's. A compressor by a model adds `compress_progress` (how far it is) and
+ `compress_fallback` (a text that it leaves to another).
 
 Invariants:
 - Fields an event type does not know are kept; so are events of unknown kinds, as `OtherEvent`.
@@ -29,11 +30,13 @@ __all__ = [
     "CompressEvent",
     "ErrorEvent",
     "Event",
+    "GatewayEvent",
     "OtherEvent",
     "RateEvent",
     "RequestEvent",
     "ResponseEvent",
     "RoleTokens",
+    "ShadowEvent",
     "SummaryEvent",
     "ViewEvent",
     "dump_event",
@@ -175,6 +178,32 @@ class RateEvent(Event):
     acceptance: float | None = None
 
 
+class GatewayEvent(Event):
+    """A gateway is about to forward a call; token counts are None where nothing was routed."""
+
+    event: Literal["gateway"] = "gateway"
+    path: Text | None = None
+    view: Text | None = None
+    speaks_asymspec: bool | None = None
+    full_tokens: Count | None = None
+    compressed_tokens: Count | None = None
+
+
+class ShadowEvent(Event):
+    """A call was answered from the full view as well: how far the answers agree, what both cost."""
+
+    event: Literal["shadow"] = "shadow"
+    is_equal: bool | None = None
+    similarity: float | None = None
+    prompt_tokens: Count | None = None
+    full_prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    full_completion_tokens: Count | None = None
+    elapsed_s: float | None = None
+    full_elapsed_s: float | None = None
+    error_type: Text | None = None
+
+
 class ErrorEvent(Event):
     """A request ended without an answer; `forwarded_tokens` is the work done for it until then."""
 
@@ -188,7 +217,9 @@ class OtherEvent(Event):
     """An event of an unknown kind, or of a known one with fields of the wrong type, kept as it came."""
 
 
-KINDS = frozenset({"view", "request", "block", "response", "compress", "summary", "rate", "error"})
+KINDS = frozenset(
+    {"view", "request", "block", "response", "compress", "summary", "rate", "gateway", "shadow", "error"}
+)
 """The kinds of event that have a type of their own."""
 
 _KNOWN: TypeAdapter[Event] = TypeAdapter(
@@ -200,6 +231,8 @@ _KNOWN: TypeAdapter[Event] = TypeAdapter(
         | CompressEvent
         | SummaryEvent
         | RateEvent
+        | GatewayEvent
+        | ShadowEvent
         | ErrorEvent,
         Field(discriminator="event"),
     ]
