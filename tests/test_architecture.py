@@ -34,7 +34,7 @@ LAYERS = (
         "backends",
         "wire",
     ),
-    ("trace", "summary"),
+    ("trace", "summary", "actions"),
     ("server",),
     ("asymspec_agents",),  # the package's own public names
     ("smolagents_asymspec", "vllm_asymspec"),
@@ -54,6 +54,7 @@ CLI = ("asymspec_agents/cli/",)
 PROBE = ("asymspec_agents/diagnosis/probe.py",)
 SMOLAGENTS = ("integrations/smolagents_asymspec/",)
 VLLM = ("integrations/vllm_asymspec/",)
+ACTIONS = ("asymspec_agents/actions/",)
 ATTACHMENTS = ("asymspec_agents/attachments/",)
 CAPTIONERS = ("asymspec_agents/attachments/captioners.py",)
 WORKER = ("asymspec_agents/attachments/worker/",)
@@ -79,6 +80,9 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "msgspec": (VLLM, ()),
     "prometheus_client": ((), VLLM),
     "PIL": ((), SMOLAGENTS + ATTACHMENTS),
+    "json_repair": ((), ACTIONS),
+    "jsonschema": ((), ACTIONS),
+    "referencing": ((), ACTIONS),
     "charset_normalizer": ((), ATTACHMENTS),
     "rapidocr": ((), ATTACHMENTS),
     "bs4": ((), WORKER),

@@ -98,7 +98,13 @@ class SummaryRouter:
     ) -> RoutedContext:
         """Both views of the call; raises as ContextRouter's does."""
         given = parse_messages(messages)
-        history = read_history(given, self.policy.observation_markers, self.policy.call_markers)
+        policy = self.policy
+        history = read_history(
+            given,
+            policy.observation_markers,
+            policy.call_markers,
+            call_patterns=policy.call_patterns,
+        )
         made = cuts(given, history, self._sizes(given, history), self.history)
         full = self._full.route(given, tools)
         if made:
