@@ -138,7 +138,9 @@ def _calls_of(value: Any, schemas: Mapping[str, ToolSchema], changes: tuple[str,
             yield _Call(name, value[given], changes)
         elif name in schemas:
             beside = {key: item for key, item in value.items() if key in schemas[name].properties}
-            said = (f"its arguments stood beside the name: {', '.join(beside)}",) if beside else ()
+            said: tuple[str, ...] = (
+                (f"its arguments stood beside the name: {', '.join(beside)}",) if beside else ()
+            )
             left = [key for key in value if key not in beside and value[key] != name]
             if left:
                 said += (f"not arguments of {name}: {', '.join(left)}",)
