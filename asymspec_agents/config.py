@@ -15,12 +15,14 @@ class Settings:
     """What a user's environment may set.
 
     `cache_dir` (ASYMSPEC_CACHE): where converted models are kept. `api_key` (ASYMSPEC_API_KEY): the key that
-    `asymspec serve` asks for, and that commands send to a server. `no_color` (NO_COLOR, https://no-color.org,
+    `asymspec serve` and `asymspec gateway` ask for, and that commands send to a server. `upstream_api_key`
+    (ASYMSPEC_UPSTREAM_API_KEY): the key that `asymspec gateway` sends to its upstream. `no_color` (NO_COLOR, https://no-color.org,
     or a terminal that is `dumb`): output without colours.
     """
 
     cache_dir: Path | None = None
     api_key: str | None = field(default=None, repr=False)
+    upstream_api_key: str | None = field(default=None, repr=False)
     no_color: bool = False
 
 
@@ -30,6 +32,7 @@ def from_env(environ: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
         cache_dir=Path(cache_dir).expanduser().absolute() if cache_dir else None,
         api_key=environ.get("ASYMSPEC_API_KEY") or None,
+        upstream_api_key=environ.get("ASYMSPEC_UPSTREAM_API_KEY") or None,
         no_color=bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb",
     )
 

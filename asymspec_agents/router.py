@@ -17,6 +17,7 @@ from .compress.base import Compressor
 from .messages import Message, ToolSpec, parse_messages, parse_tools
 from .protocol import Edit
 from .recording import NULL_RECORDER, Recorder
+from .rendition_cache import RenditionCache
 from .store import ContentStore, MemoryStore
 from .tokens import EstimateCounter, TokenCounter
 from .views.fitting import Conversation, Fitter, PromptCounter
@@ -37,7 +38,8 @@ class ContextRouter:
     `counter` estimates when none is given. `prompt_counter` counts a whole prompt with its chat template; it
     is called only where a view may be near its limit, a few times a call at most, and where it fails the
     estimate stands. `store` keeps the originals of what was left out, in memory when none is given.
-    `attachments` makes text of documents and images; without it, by its defaults.
+    `attachments` makes text of documents and images; without it, by its defaults. `rendition_cache` shares
+    renditions with other processes.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class ContextRouter:
         store: ContentStore | None = None,
         prompt_counter: PromptCounter | None = None,
         attachments: Attachments | None = None,
+        rendition_cache: RenditionCache | None = None,
         recorder: Recorder = NULL_RECORDER,
     ) -> None:
         self.policy = policy if policy is not None else ViewPolicy()
@@ -64,6 +67,7 @@ class ContextRouter:
             protected=self.policy.protected,
             timeout_s=self.policy.compress_timeout_s,
             kinds=self.policy.compressor_kinds,
+            shared=rendition_cache,
         )
         self._fitter = Fitter(self.policy, self._renditions, prompt_counter)
 

@@ -4,31 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sqlite3
-import threading
 import time
 from collections.abc import Callable
 
-from .errors import ConfigurationError
-from .store import (
-    DEFAULT_MAX_BYTES,
-    DEFAULT_TTL_S,
-    StoreStats,
-    as_bytes,
-    as_text,
-    check_limits,
-    digest_prefix,
-)
+from .sqlite_table import SQLiteTable
+from .store import DEFAULT_MAX_BYTES, DEFAULT_TTL_S, StoreStats, as_bytes, as_text, digest_prefix
 
 __all__ = ["SQLiteStore"]
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS contents
-    (digest TEXT PRIMARY KEY, data BLOB, num_bytes INTEGER, stored_at REAL, used INTEGER) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS by_use ON contents (used, num_bytes);
-CREATE INDEX IF NOT EXISTS by_age ON contents (stored_at);
-"""
-_NEXT_USE = "(SELECT COALESCE(MAX(used), 0) + 1 FROM contents)"
 
 
 class SQLiteStore:
@@ -46,46 +28,20 @@ class SQLiteStore:
         ttl_s: float | None = DEFAULT_TTL_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        check_limits(max_bytes, ttl_s)
-        self._path, self._max_bytes, self._ttl_s, self._clock = os.fspath(path), max_bytes, ttl_s, clock
-        self._lock = threading.RLock()
-        self._num_evicted = self._num_expired = self._num_refused = 0
-        try:
-            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
-            self._database = sqlite3.connect(self._path, timeout=5.0, check_same_thread=False)
-            self._database.execute("PRAGMA secure_delete = ON")
-            self._database.executescript(_SCHEMA)
-        except (OSError, sqlite3.Error) as error:
-            raise ConfigurationError(f"path={self._path!r}: cannot be opened as a store ({error})") from error
+        self._table = SQLiteTable(path, max_bytes=max_bytes, ttl_s=ttl_s, clock=clock)
 
     def __repr__(self) -> str:
-        return f"SQLiteStore({self._path!r}, {self.stats()})"
+        return f"SQLiteStore({self._table.path!r}, {self.stats()})"
 
     def put(self, content: str | bytes) -> str:
         data = as_bytes(content)
         digest = hashlib.sha256(data).hexdigest()
-        with self._lock:
-            if len(data) > self._max_bytes or not self._write(digest, data):
-                self._num_refused += 1
+        self._table.write(digest, data)
         return digest
 
     def get(self, reference: str) -> bytes | None:
         prefix = digest_prefix(reference)
-        if prefix is None:
-            return None
-        try:
-            with self._lock, self._database as database:
-                self._expire()
-                rows = database.execute(
-                    "SELECT digest, data FROM contents WHERE digest >= ? AND digest <= ? LIMIT 2",
-                    (prefix, prefix + "g"),
-                ).fetchall()
-                if len(rows) != 1:
-                    return None
-                database.execute(f"UPDATE contents SET used = {_NEXT_USE} WHERE digest = ?", (rows[0][0],))
-                return bytes(rows[0][1])
-        except sqlite3.Error:
-            return None
+        return None if prefix is None else self._table.find(prefix)
 
     def get_text(self, reference: str) -> str | None:
         return as_text(self.get(reference))
@@ -94,48 +50,11 @@ class SQLiteStore:
         return self.get(reference) is not None
 
     def clear(self) -> None:
-        with self._lock, self._database as database:
-            database.execute("DELETE FROM contents")
+        self._table.clear()
 
     def stats(self) -> StoreStats:
-        with self._lock, self._database as database:
-            self._expire()
-            num_entries, total_bytes = database.execute(
-                "SELECT COUNT(*), COALESCE(SUM(num_bytes), 0) FROM contents"
-            ).fetchone()
-        return StoreStats(num_entries, total_bytes, self._num_evicted, self._num_expired, self._num_refused)
+        return self._table.stats()
 
     def close(self) -> None:
         """Closes the file; the store is empty and refuses contents from then on."""
-        with self._lock:
-            self._database.close()
-
-    def _write(self, digest: str, data: bytes) -> bool:
-        try:
-            with self._database as database:
-                self._expire()
-                database.execute(
-                    f"INSERT OR REPLACE INTO contents VALUES (?, ?, ?, ?, {_NEXT_USE})",
-                    (digest, data, len(data), self._clock()),
-                )
-                self._evict()
-        except sqlite3.Error:
-            return False
-        return True
-
-    def _expire(self) -> None:
-        if self._ttl_s is not None:
-            cursor = self._database.execute(
-                "DELETE FROM contents WHERE stored_at <= ?", (self._clock() - self._ttl_s,)
-            )
-            self._num_expired += cursor.rowcount
-
-    def _evict(self) -> None:
-        (total_bytes,) = self._database.execute("SELECT SUM(num_bytes) FROM contents").fetchone()
-        while total_bytes > self._max_bytes:
-            digest, num_bytes = self._database.execute(
-                "SELECT digest, num_bytes FROM contents ORDER BY used LIMIT 1"
-            ).fetchone()
-            self._database.execute("DELETE FROM contents WHERE digest = ?", (digest,))
-            total_bytes -= num_bytes
-            self._num_evicted += 1
+        self._table.close()

@@ -25,7 +25,7 @@ MAX_LINES = 350
 # From the bottom; a module may import its own layer and those below, and nothing above.
 LAYERS = (
     ("errors", "recording", "messages", "_version"),
-    ("decoding", "tokens", "store", "sqlite_store", "protocol", "config"),
+    ("decoding", "tokens", "store", "sqlite_store", "sqlite_table", "rendition_cache", "protocol", "config"),
     ("compress", "engine", "weights"),
     ("attachments",),
     (
@@ -36,6 +36,7 @@ LAYERS = (
     ),
     ("trace", "summary", "actions"),
     ("server",),
+    ("gateway",),
     ("asymspec_agents",),  # the package's own public names
     ("smolagents_asymspec", "vllm_asymspec"),
     ("cli", "diagnosis", "__main__"),
@@ -50,6 +51,7 @@ COMPRESS = ("asymspec_agents/compress/",)
 LLMLINGUA = ("asymspec_agents/compress/llmlingua/",)
 WEIGHTS = ("asymspec_agents/weights", "asymspec_agents/config.py")
 SERVER = ("asymspec_agents/server/",)
+GATEWAY = ("asymspec_agents/gateway/",)
 CLI = ("asymspec_agents/cli/",)
 PROBE = ("asymspec_agents/diagnosis/probe.py",)
 SMOLAGENTS = ("integrations/smolagents_asymspec/",)
@@ -72,13 +74,14 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "llguidance": ((), ENGINE),
     "bm25s": ((), COMPRESS),
     "trafilatura": ((), COMPRESS),
-    "starlette": (SERVER + VLLM, ()),
+    "starlette": (SERVER + GATEWAY + VLLM, ()),
+    "anyio": (GATEWAY, ()),  # of httpx and starlette both
     "uvicorn": ((), SERVER),
     "smolagents": ((*SMOLAGENTS, "asymspec_agents/cli/demo_tasks.py"), CLI),
     "vllm": (VLLM, ()),
     "fastapi": (VLLM, ()),
     "msgspec": (VLLM, ()),
-    "prometheus_client": ((), VLLM),
+    "prometheus_client": (GATEWAY, VLLM),
     "PIL": ((), SMOLAGENTS + ATTACHMENTS),
     "json_repair": ((), ACTIONS),
     "jsonschema": ((), ACTIONS),

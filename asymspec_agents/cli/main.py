@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from .._version import __version__
 from ..errors import AsymSpecError
-from . import compress, demo, doctor, models, serve, trace, vllm
+from . import compress, demo, doctor, gateway, models, serve, trace, vllm
 
 __all__ = ["main"]
 
@@ -32,6 +32,7 @@ class Command(Protocol):
 COMMANDS: Mapping[str, Command] = {
     "demo": demo,
     "serve": serve,
+    "gateway": gateway,
     "vllm": vllm,
     "doctor": doctor,
     "models": models,

@@ -100,7 +100,12 @@ def run(args: argparse.Namespace) -> int:
             )
         app = create_app(_by_name(backend, args.served_model_name), server_options)
         shown = f"[{host}]" if ":" in host else host
-        serve(app, bound, lambda: print(f"Ready: http://{shown}:{port}/v1 (Ctrl-C stops)", flush=True))
+        serve(
+            app,
+            bound,
+            ready=lambda: print(f"Ready: http://{shown}:{port}/v1 (Ctrl-C stops)", flush=True),
+            end_open=app.state.queue.give_up_all,
+        )
     return 0
 
 

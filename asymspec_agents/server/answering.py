@@ -22,6 +22,7 @@ from ..wire.json_body import json_object
 from ..wire.requests import Incoming
 from .body import read_body
 from .failing import NOT_SERVING, RefusedError, failure_response, logged_failure
+from .leaving import left
 from .options import ServerOptions
 from .queue import Answer, DecodeQueue, NoStepYetError, Place, QueueFullError
 from .rendering import ASCIIResponse
@@ -125,7 +126,7 @@ class Endpoint:
 
     async def _whole(self, request: Request, answer: Answer, writer: AnswerWriter) -> Response:
         reading = asyncio.create_task(_read_all(answer))
-        leaving = asyncio.create_task(_left(request.receive))
+        leaving = asyncio.create_task(left(request.receive))
         try:
             await asyncio.wait((reading, leaving), return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
@@ -150,7 +151,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.create_task(self._send(send))
-        leaving = asyncio.create_task(_left(receive))
+        leaving = asyncio.create_task(left(receive))
         try:
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:  # only a server that stops cancels; it closes the connection
@@ -174,12 +175,6 @@ def _for_tenant(incoming: Incoming, tenant: str | None) -> Incoming:
         return incoming
     salt = f"{tenant}:{incoming.request.cache_salt or ''}"
     return replace(incoming, request=replace(incoming.request, cache_salt=salt))
-
-
-async def _left(receive: Receive) -> None:
-    """Returns when the client is gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _read_all(answer: Answer) -> list[ChatDelta]:

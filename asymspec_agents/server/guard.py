@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -17,19 +17,21 @@ from .failing import failure_response
 
 __all__ = ["Guard"]
 
-OPEN_PATHS = {"/health"}
 _SAFE_ID = re.compile(r"[!-~]{1,256}")  # visible ASCII: no line ends for a header or a log
 
 
 class Guard:
     """Gives each request an id (the client's `X-Request-Id` if it is harmless) and checks its API key.
 
-    Sets `request_id` and `tenant` in the request's state; `tenant` is None where no keys are configured, else
-    a hash that is different for every key.
+    `open_paths` need no key. Sets `request_id` and `tenant` in the request's state; `tenant` is None where no
+    keys are configured, else a hash that is different for every key.
     """
 
-    def __init__(self, app: ASGIApp, api_keys: Sequence[str]) -> None:
+    def __init__(
+        self, app: ASGIApp, api_keys: Sequence[str], open_paths: Collection[str] = ("/health",)
+    ) -> None:
         self._app = app
+        self._open_paths = frozenset(open_paths)
         self._tenants = {hashlib.sha256(key.encode()).digest() for key in api_keys}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -47,7 +49,8 @@ class Guard:
                 MutableHeaders(scope=message)["x-request-id"] = state["request_id"]
             await send(message)
 
-        if self._tenants and scope["path"] not in OPEN_PATHS:
+        path = scope["path"].removeprefix(scope.get("root_path", ""))  # where the application is mounted
+        if self._tenants and path not in self._open_paths:
             tenant = self._tenant(headers.get("authorization", ""))
             if tenant is None:
                 await failure_response(_refusal(headers))(scope, receive, send_with_id)

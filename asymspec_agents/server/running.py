@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import ipaddress
+import math
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -16,8 +17,8 @@ from ..errors import ConfigurationError
 
 __all__ = ["is_loopback", "listen", "serve"]
 
-GRACE_S = 5  # open requests get this long to end once the server is told to stop
-FURTHER_GRACE_S = 5  # and this long to say that they were ended
+GRACE_S = 5.0  # open requests get this long to end once the server is told to stop
+FURTHER_GRACE_S = 5.0  # and this long to say that they were ended
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -54,13 +55,22 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def serve(app: Starlette, bound: socket.socket, ready: Callable[[], None]) -> None:
+def serve(
+    app: Starlette,
+    bound: socket.socket,
+    *,
+    ready: Callable[[], None],
+    end_open: Callable[[], None],
+    grace_s: float | None = None,
+) -> None:
     """Serves until SIGINT or SIGTERM; `ready` is called once connections are accepted.
 
-    Requests that run then have GRACE_S to end, and are ended after it. Needs the main thread. Raises
-    ConfigurationError where another process has taken the port since it was bound.
+    Requests that run then have `grace_s` (None: GRACE_S) to end; after it `end_open` must end them. Needs the
+    main thread. Raises ConfigurationError where another process has taken the port since it was bound.
     """
     import uvicorn
+
+    open_s = GRACE_S if grace_s is None else grace_s
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -69,16 +79,18 @@ def serve(app: Starlette, bound: socket.socket, ready: Callable[[], None]) -> No
                 ready()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            asyncio.get_running_loop().call_later(GRACE_S, app.state.queue.give_up_all)
+            asyncio.get_running_loop().call_later(open_s, end_open)
             await super().shutdown(sockets)
 
     config = uvicorn.Config(
         app,
         lifespan="on",
+        http="h11",  # strict about where a message ends, whatever else is installed
+        ws="none",
         log_level="warning",
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=GRACE_S + FURTHER_GRACE_S,
+        timeout_graceful_shutdown=math.ceil(open_s + FURTHER_GRACE_S),
         timeout_keep_alive=75,
     )
     server = Server(config)

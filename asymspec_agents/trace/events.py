@@ -2,7 +2,8 @@
 
 A request leaves `view` (the router's), `request`, one `block` per speculation block, and `response` or
 `error`; `compress` reports a compressor that failed and what took its place, `summary` what a summary by a
-model cost, `rate` what an adaptive ratio read and did.
+model cost, `rate` what an adaptive ratio read and did, `gateway` what a gateway forwarded, `shadow` how an
+answer differs from the full view's.
 
 Invariants:
 - Fields an event type does not know are kept; so are events of unknown kinds, as `OtherEvent`.
@@ -28,11 +29,13 @@ __all__ = [
     "CompressEvent",
     "ErrorEvent",
     "Event",
+    "GatewayEvent",
     "OtherEvent",
     "RateEvent",
     "RequestEvent",
     "ResponseEvent",
     "RoleTokens",
+    "ShadowEvent",
     "SummaryEvent",
     "ViewEvent",
     "dump_event",
@@ -174,6 +177,32 @@ class RateEvent(Event):
     acceptance: float | None = None
 
 
+class GatewayEvent(Event):
+    """A gateway is about to forward a call; token counts are None where nothing was routed."""
+
+    event: Literal["gateway"] = "gateway"
+    path: Text | None = None
+    view: Text | None = None
+    speaks_asymspec: bool | None = None
+    full_tokens: Count | None = None
+    compressed_tokens: Count | None = None
+
+
+class ShadowEvent(Event):
+    """A call was answered from the full view as well: how far the answers agree, what both cost."""
+
+    event: Literal["shadow"] = "shadow"
+    is_equal: bool | None = None
+    similarity: float | None = None
+    prompt_tokens: Count | None = None
+    full_prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    full_completion_tokens: Count | None = None
+    elapsed_s: float | None = None
+    full_elapsed_s: float | None = None
+    error_type: Text | None = None
+
+
 class ErrorEvent(Event):
     """A request ended without an answer; `forwarded_tokens` is the work done for it until then."""
 
@@ -187,7 +216,9 @@ class OtherEvent(Event):
     """An event of an unknown kind, or of a known one with fields of the wrong type, kept as it came."""
 
 
-KINDS = frozenset({"view", "request", "block", "response", "compress", "summary", "rate", "error"})
+KINDS = frozenset(
+    {"view", "request", "block", "response", "compress", "summary", "rate", "gateway", "shadow", "error"}
+)
 """The kinds of event that have a type of their own."""
 
 _KNOWN: TypeAdapter[Event] = TypeAdapter(
@@ -199,6 +230,8 @@ _KNOWN: TypeAdapter[Event] = TypeAdapter(
         | CompressEvent
         | SummaryEvent
         | RateEvent
+        | GatewayEvent
+        | ShadowEvent
         | ErrorEvent,
         Field(discriminator="event"),
     ]

@@ -7,12 +7,14 @@ was sent once stays as it is.
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 
+from .._version import __version__
 from ..compress.auto import AutoCompressor
 from ..compress.base import Compressor, ContentKind, KindCompressor, Rendition
 from ..compress.guarded import GuardedCompressor
@@ -21,6 +23,7 @@ from ..compress.marker import left_out
 from ..compress.message import EndsKept
 from ..errors import ConfigurationError
 from ..recording import Recorder
+from ..rendition_cache import RenditionCache
 from ..store import ContentStore, content_hash, short_reference
 from ..tokens import CachedCounter, TokenCounter
 
@@ -74,6 +77,7 @@ class Renditions:
         protected: tuple[str, ...],
         timeout_s: float | None,
         kinds: Iterable[ContentKind] = (),
+        shared: RenditionCache | None = None,
     ) -> None:
         def guarded(inner: Compressor) -> GuardedCompressor:
             return GuardedCompressor(inner, timeout_s=timeout_s, recorder=recorder)
@@ -89,6 +93,16 @@ class Renditions:
         self._min_gain = min_gain
         self._protected = tuple(re.compile(pattern) for pattern in protected)
         self._head_tail = HeadTail()
+        self._shared = shared
+        self._origin = (  # what a rendition depends on besides its key
+            __version__,
+            compressor.configuration,
+            self._short_compressor.configuration,
+            self._head_tail.configuration,
+            counter.name,
+            min_gain,
+            protected,
+        )
         self._lock = threading.Lock()
         self._made: OrderedDict[Hashable, Shown] = OrderedDict()  # least recently used first
         self._num_chars = 0
@@ -109,12 +123,12 @@ class Renditions:
         `kind` is what the content is known to be, one of those that this object was made for.
         """
         key = (original.digest, original.header_chars, content_hash(query), target_tokens, kind)
-        return self._cached(key, original, lambda: self._compress(original, query, target_tokens, kind))
+        return self._found(key, original, lambda: self._compress(original, query, target_tokens, kind))
 
     def compressed_message(self, original: Original, target_tokens: int) -> Shown:
         """A user's message with its ends as they are and its middle compressed by what they ask."""
         key = ("message", original.digest, original.header_chars, target_tokens)
-        return self._cached(key, original, lambda: self._compress_message(original, target_tokens))
+        return self._found(key, original, lambda: self._compress_message(original, target_tokens))
 
     def short_form(self, original: Original, query: str, target_tokens: int) -> Shown:
         """An extract of at most the target; head and tail where it saves too little or cannot be made.
@@ -130,7 +144,7 @@ class Renditions:
                 return Shown(made.text, num_tokens, made.compressor, made.degraded)
             return self._cut(original, target_tokens)
 
-        return self._cached(key, original, make)
+        return self._found(key, original, make)
 
     def head_and_tail(self, original: Original, target_tokens: int) -> Shown:
         """Beginning and end of the text, of at most about the target."""
@@ -145,6 +159,23 @@ class Renditions:
     def ellipsis(self) -> Shown:
         """The shortest sign that something stood here."""
         return Shown(ELLIPSIS, self.count(ELLIPSIS), "ellipsis")
+
+    def _found(self, key: Hashable, original: Original, make: Callable[[], Shown]) -> Shown:
+        """As `_cached`, but looked for among other processes' renditions before it is made."""
+        shared = self._shared
+        if shared is None:
+            return self._cached(key, original, make)
+
+        def make_or_find() -> Shown:
+            name = content_hash(repr((self._origin, key)))
+            found = _read(shared.get(name))
+            if found is None:
+                found = make()
+                if not found.degraded:  # what one process failed at, another one may not
+                    shared.put(name, _written(found))
+            return found
+
+        return self._cached(key, original, make_or_find)
 
     def _cached(self, key: Hashable, original: Original, make: Callable[[], Shown]) -> Shown:
         with self._lock:
@@ -212,6 +243,21 @@ class Renditions:
     def _mark(self, text: str) -> Shown:
         marker = left_out(len(text), short_reference(text))
         return Shown(marker, self.count(marker), "marker")
+
+
+def _written(shown: Shown) -> bytes:
+    return json.dumps([shown.text, shown.tokens, shown.compressor]).encode("ascii")
+
+
+def _read(data: bytes | None) -> Shown | None:
+    """A rendition as it was written; None for anything else that a file may hold."""
+    try:
+        match None if data is None else json.loads(data):
+            case [str(text), int(tokens), str() | None as compressor]:
+                return Shown(text, tokens, compressor)
+    except ValueError:
+        pass
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,21 @@ def json_object(body: bytes) -> dict[str, Any]:
     """The object that `body` is. Raises MessageError saying what is wrong and where.
 
     Refused beside broken JSON: bytes that are no UTF-8, NaN and infinite numbers (1e999 is one), integers
-    of more than MAX_DIGITS, nesting deeper than MAX_DEPTH, and anything but an object.
+    of more than MAX_DIGITS, nesting deeper than MAX_DEPTH, an object with a name twice (RFC 8259, 4: readers
+    differ on which one counts, so what one checked another might not use), and anything but an object.
     """
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise MessageError(f"the body is not UTF-8: byte {error.start} is {error.reason}") from error
     try:
-        value = json.loads(text, parse_constant=_no_constant, parse_float=_finite, parse_int=_integer)
+        value = json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            parse_int=_integer,
+        )
     except RecursionError as error:
         raise MessageError(f"the body is nested deeper than {MAX_DEPTH} levels") from error
     except ValueError as error:
@@ -34,6 +41,13 @@ def json_object(body: bytes) -> dict[str, Any]:
         raise MessageError(f"the body must be a JSON object, not {_kind(value)}")
     _check_depth(value)
     return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("an object has a name twice")
+    return made
 
 
 def _no_constant(name: str) -> float:

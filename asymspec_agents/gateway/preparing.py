@@ -1,0 +1,158 @@
+"""What goes upstream for a call: the body, which views it holds, and what the answer says of that.
+
+Bytes that need no change are not changed: where both views are sent, the `asymspec` object is added to the
+client's own text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..errors import ConfigurationError, MessageError
+from ..messages import Message, parse_messages, parse_tools
+from ..protocol import AsymSpecOptions, AsymSpecReport
+from ..router import ContextRouter
+from ..views.routed import RoutedContext, RoutingReport
+from .answer import Call
+from .headers import RawHeaders
+from .splicing import encoded, with_fields
+
+__all__ = ["CHAT", "Prepared", "both_views", "ceiling_body", "compressed_view", "untouched"]
+
+CHAT = "/v1/chat/completions"
+MAX_SALT_CHARS = 1_024
+
+View = Literal["both", "client", "full", "compressed"]
+FindRouter = Callable[[int | None], ContextRouter]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A call ready to be sent: `content` is the body, `full` the object that a checker is shown.
+
+    `view` is what the upstream gets: both views, both as the client made them, the full or the compressed
+    one. `report` is the router's, None where nothing was routed.
+    """
+
+    content: bytes = field(repr=False)
+    full: Mapping[str, Any] = field(repr=False)
+    view: View
+    report: RoutingReport | None = None
+
+    def headers(self) -> RawHeaders:
+        """What the answer's headers say: numbers and names, never a content."""
+        said: dict[str, object] = {"view": self.view}
+        if self.report is not None:
+            said["full-tokens"] = self.report.full_tokens
+            said["compressed-tokens"] = self.report.compressed_tokens
+            said["edits"] = self.report.num_edits
+            if self.report.num_degraded or self.report.num_degraded_attachments:
+                said["degraded"] = self.report.num_degraded + self.report.num_degraded_attachments
+            if self.report.drafter_cuts:
+                said["drafter-cuts"] = len(self.report.drafter_cuts)
+        return [(f"x-asymspec-{name}".encode(), str(value).encode()) for name, value in said.items()]
+
+    @property
+    def answer_report(self) -> dict[str, Any] | None:
+        """The `asymspec` object for an answer that has none; None where it is to stay as it is."""
+        if self.view != "compressed" or self.report is None:
+            return None
+        report = AsymSpecReport(
+            mode="floor",
+            fallback="the upstream does not speak AsymSpec; it was sent the compressed view alone",
+        )
+        sizes = {
+            "full_tokens": self.report.full_tokens,
+            "compressed_tokens": self.report.compressed_tokens,
+            "edits": self.report.num_edits,
+        }
+        return {**report.model_dump(mode="json"), "view": "compressed", **sizes}
+
+
+def untouched(call: Call, speaks_asymspec: bool) -> Prepared:
+    """The call as it came, apart from what keeps the caches of an AsymSpec server's clients apart."""
+    own = call.fields.get("asymspec") is not None
+    extra = _salt(call) if speaks_asymspec else {}
+    content = _rewritten(call, extra) if extra else call.raw
+    return Prepared(content, call.fields, "client" if own else "full")
+
+
+def both_views(call: Call, find_router: FindRouter, options: AsymSpecOptions) -> Prepared:
+    """The call with its compressed view beside the full one. Raises what routing raises."""
+    routed = _routed(call, find_router)
+    extra = {"asymspec": routed.request(options).wire(), **_salt(call)}
+    if call.fields.get("temperature") is None:
+        extra["temperature"] = 0  # where it is left out, servers may sample
+    changed = _full_messages(call, routed)
+    content = _rewritten(call, {**changed, **extra})
+    return Prepared(content, {**call.fields, **changed}, "both", routed.report)
+
+
+def compressed_view(call: Call, find_router: FindRouter) -> Prepared:
+    """The call with the compressed view in place of the full one. Raises what routing raises."""
+    routed = _routed(call, find_router)
+    given = parse_messages(call.fields["messages"])
+    changed: dict[str, Any] = {}
+    if routed.compressed != given:
+        changed["messages"] = _wire(call.fields["messages"], given, routed.compressed)
+    if routed.compressed_tools != routed.tools:
+        changed["tools"] = [tool.wire() for tool in routed.compressed_tools]
+    full = {**call.fields, **_full_messages(call, routed)}
+    return Prepared(_rewritten(call, changed), full, "compressed", routed.report)
+
+
+def ceiling_body(call: Call, prepared: Prepared) -> dict[str, Any]:
+    """The same call with the full view alone, answered in one piece; greedy where AsymSpec's decoding was."""
+    left_out = ("stream", "stream_options", "asymspec")
+    body = {name: value for name, value in prepared.full.items() if name not in left_out}
+    return body | {"temperature": 0} | _salt(call) if prepared.view == "both" else body
+
+
+def _routed(call: Call, find_router: FindRouter) -> RoutedContext:
+    fields = call.fields
+    if "messages" not in fields:
+        raise MessageError("messages is missing; a chat completion needs a list of them")
+    messages, tools = parse_messages(fields["messages"]), parse_tools(fields.get("tools"))
+    limits = (fields.get("max_tokens"), fields.get("max_completion_tokens"))
+    counts = [limit for limit in limits if isinstance(limit, int) and not isinstance(limit, bool)]
+    return find_router(max((count for count in counts if count > 0), default=None)).route(messages, tools)
+
+
+def _full_messages(call: Call, routed: RoutedContext) -> dict[str, Any]:
+    """The messages where the full view's are others: texts in place of files, or cut to the limit."""
+    given = parse_messages(call.fields["messages"])
+    if routed.full == given:
+        return {}
+    return {"messages": _wire(call.fields["messages"], given, routed.full)}
+
+
+def _wire(
+    raw: list[dict[str, Any]], given: tuple[Message, ...], shown: tuple[Message, ...]
+) -> list[dict[str, Any]]:
+    """The messages as sent; one that is shown as it came stays the very object it came as."""
+    if len(given) != len(shown):
+        return [message.wire() for message in shown]
+    return [before if old == new else new.wire() for before, old, new in zip(raw, given, shown, strict=True)]
+
+
+def _salt(call: Call) -> dict[str, Any]:
+    """A cache salt of the client's own, as the upstream knows only the gateway's key, which all share."""
+    if call.tenant is None:
+        return {}
+    given = call.fields.get("cache_salt")
+    if given is not None and not isinstance(given, str):
+        raise ConfigurationError("cache_salt must be a string")
+    salt = f"{call.tenant}:{given or ''}"
+    if len(salt) > MAX_SALT_CHARS:
+        limit = MAX_SALT_CHARS - len(call.tenant) - 1
+        raise ConfigurationError(f"cache_salt has {len(given or ''):,} characters; the limit is {limit:,}")
+    return {"cache_salt": salt}
+
+
+def _rewritten(call: Call, changed: Mapping[str, Any]) -> bytes:
+    """The body with these fields: added to its text where they are new, else written anew as a whole."""
+    if changed.keys().isdisjoint(call.fields):
+        return with_fields(call.raw, changed)
+    return encoded({**call.fields, **changed})

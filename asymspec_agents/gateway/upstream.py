@@ -1,0 +1,210 @@
+"""One server behind the gateway: its connections, what it says of itself, a router within its limits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+import anyio
+import httpx
+
+from ..backends.http import HTTPBackend
+from ..errors import AsymSpecError, BackendError, NotAsymSpecError
+from ..router import ContextRouter
+from ..views.fitting import PromptCounter
+from ..views.policy import ViewPolicy
+from ..wire.handshake import PATH, ServerInfo
+from ..wire.reading import read_object
+from .failing import upstream_failure
+from .headers import RawHeaders
+from .options import GatewayOptions, UpstreamOptions
+
+__all__ = ["MakeRouter", "Upstream"]
+
+logger = logging.getLogger("asymspec_agents.gateway")
+
+MakeRouter = Callable[[ViewPolicy, PromptCounter | None], ContextRouter]
+
+WRITE_S = 60.0
+ASK_S = 10.0  # for a handshake, or a token count
+ANSWER_TOKENS = 1_024  # room for an answer; requests that ask for more get more, in whole steps of it
+PROMPT_SLACK_TOKENS = 64
+MAX_ROUTERS = 4
+# Their answers to an unknown path say nothing about AsymSpec.
+UNDECIDED = frozenset({401, 403, 407, 408, 425, 429})
+
+
+class Upstream:
+    """A server to forward to; every coroutine must be awaited in the same event loop."""
+
+    def __init__(self, options: UpstreamOptions, gateway: GatewayOptions, make_router: MakeRouter) -> None:
+        self.options = options
+        self._gateway = gateway
+        self._make_router = make_router
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(None, connect=gateway.connect_s, write=WRITE_S),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=100),
+            follow_redirects=False,
+        )
+        # The connections are shared, so one client's cookie must never go out with another one's request.
+        self._client.cookies = httpx.Cookies(CookieJar(DefaultCookiePolicy(allowed_domains=[])))
+        self._info: ServerInfo | None = None
+        self._asked_s: float | None = None
+        self._asking: asyncio.Task[ServerInfo | None] | None = None
+        self._lock = threading.Lock()
+        self._routers: OrderedDict[int, ContextRouter] = OrderedDict()
+        self._counting: HTTPBackend | None = None
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        if self._asking is not None:
+            self._asking.cancel()
+        await self._client.aclose()
+        if self._counting is not None:
+            await asyncio.to_thread(self._counting.close)
+
+    async def info(self, authorization: bytes | None = None) -> ServerInfo | None:
+        """What the server says of itself; None where it is none of AsymSpec's.
+
+        It is asked again in the background once its word is old, in the foreground only where there is none.
+        `authorization` is the header of a client whose key is forwarded. Raises UpstreamError where it cannot
+        be asked.
+        """
+        is_known = self._asked_s is not None
+        if is_known and time.monotonic() - (self._asked_s or 0) < self._gateway.handshake_s:
+            return self._info
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask(authorization))
+            self._asking.add_done_callback(_seen)
+        if is_known:
+            return self._info
+        return await asyncio.shield(self._asking)
+
+    def doubt(self) -> None:
+        """Has the server asked again before the next call: it did not do what it said."""
+        self._asked_s = None
+
+    async def _ask(self, authorization: bytes | None) -> ServerInfo | None:
+        try:
+            info = await self._handshake(authorization)
+        except BackendError:
+            if self._asked_s is not None:  # what was known stands, and is asked for again in a while
+                self._asked_s = time.monotonic()
+            raise
+        self._asked_s = time.monotonic()
+        if info != self._info:
+            with self._lock:
+                self._info = info
+                self._routers.clear()  # the limits may be others
+        return info
+
+    async def _handshake(self, authorization: bytes | None) -> ServerInfo | None:
+        response = await self.get(PATH, authorization)
+        if response.status_code >= 500 or response.status_code in UNDECIDED:
+            raise upstream_failure(BackendError(f"{PATH} gives status {response.status_code}"))
+        if response.status_code >= 300:
+            return None
+        try:
+            info = ServerInfo.read(read_object(response.content))
+        except NotAsymSpecError as error:
+            logger.warning("an upstream is taken for a plain server: %s", error)
+            return None
+        except BackendError:  # no JSON
+            return None
+        return info if info.modes else None
+
+    async def get(self, path: str, authorization: bytes | None = None) -> httpx.Response:
+        """The whole answer at `path`, whatever its status. Raises UpstreamError where there is none."""
+        request = self._request("GET", path, None, self.authorized([], authorization))
+        try:
+            with anyio.fail_after(ASK_S):
+                return await self._client.send(request)
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise upstream_failure(error, ASK_S) from error
+
+    async def post(self, path: str, content: bytes, headers: RawHeaders) -> httpx.Response:
+        """The answer to this body, its content unread, which must be closed. Raises UpstreamError."""
+        request = self._request("POST", path, content, headers)
+        try:
+            with anyio.fail_after(self._gateway.first_byte_s):
+                return await self._client.send(request, stream=True)
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise upstream_failure(error, self._gateway.first_byte_s) from error
+
+    def authorized(self, headers: RawHeaders, authorization: bytes | None) -> RawHeaders:
+        """The headers with the upstream's own key, or else with the client's where that is forwarded."""
+        if self.options.api_key is not None:
+            authorization = f"Bearer {self.options.api_key}".encode()
+        elif not self._gateway.forwards_client_key:
+            authorization = None
+        return headers if authorization is None else [*headers, (b"authorization", authorization)]
+
+    def _request(self, method: str, path: str, content: bytes | None, headers: RawHeaders) -> httpx.Request:
+        own = [(b"accept-encoding", b"identity")]
+        if content is not None:
+            own.append((b"content-type", b"application/json"))
+        # Made apart from the client, whose own default headers would be added to the caller's.
+        return httpx.Request(
+            method,
+            self.options.base_url + path,
+            headers=[*headers, *own],
+            content=content,
+            extensions={"timeout": self._client.timeout.as_dict()},
+        )
+
+    def router(self, max_answer_tokens: int | None) -> ContextRouter:
+        """The router of calls that leave this much room for the answer; called in threads."""
+        steps = -(-(max_answer_tokens or 1) // ANSWER_TOKENS)
+        with self._lock:
+            router = self._routers.get(steps)
+            if router is None:
+                router = self._make_router(self._policy(steps * ANSWER_TOKENS), self._prompt_counter())
+                self._routers[steps] = router
+                if len(self._routers) > MAX_ROUTERS:
+                    self._routers.popitem(last=False)
+            self._routers.move_to_end(steps)
+            return router
+
+    def _policy(self, room: int) -> ViewPolicy:
+        """The policy within the server's limits, less the room."""
+        policy, info = self._gateway.policy, self._info
+        if info is None:
+            return policy
+
+        def within(own: int | None, limit: int | None) -> int | None:
+            if limit is None:
+                return own
+            limit = max(1, limit - room - PROMPT_SLACK_TOKENS)
+            return limit if own is None else min(own, limit)
+
+        return replace(
+            policy,
+            max_verifier_tokens=within(policy.max_verifier_tokens, info.max_verifier_tokens),
+            max_drafter_tokens=within(policy.max_drafter_tokens, info.max_drafter_tokens),
+        )
+
+    def _prompt_counter(self) -> PromptCounter | None:
+        if self._info is None or not self._info.tokenize or self._gateway.forwards_client_key:
+            return None
+        if self._counting is None:
+            self._counting = HTTPBackend(
+                self.options.base_url,
+                api_key=self.options.api_key,
+                timeout_s=ASK_S,
+                connect_timeout_s=min(ASK_S, self._gateway.connect_s),
+                max_retries=0,
+            )
+        return self._counting.count_prompt
+
+
+def _seen(task: asyncio.Task[ServerInfo | None]) -> None:
+    """Takes the outcome of a question that nobody may have waited for."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        is_expected = isinstance(error, AsymSpecError)
+        logger.warning("an upstream could not be asked what it is: %s", error if is_expected else type(error))
