@@ -20,8 +20,19 @@ __all__ = ["Guard"]
 _SAFE_ID = re.compile(r"[!-~]{1,256}")  # visible ASCII: no line ends for a header or a log
 
 
+# RFC 9112, 6.1 and 11.2: whoever reads the other one takes what is body here for a request of its own.
+TWO_LENGTHS = Failure(
+    400,
+    "bad_request",
+    "content-length and transfer-encoding in one request: send either",
+    headers={"connection": "close"},
+)
+
+
 class Guard:
     """Gives each request an id (the client's `X-Request-Id` if it is harmless) and checks its API key.
+
+    Requests whose body has two lengths are refused.
 
     `open_paths` need no key. Sets `request_id` and `tenant` in the request's state; `tenant` is None where no
     keys are configured, else a hash that is different for every key.
@@ -49,6 +60,9 @@ class Guard:
                 MutableHeaders(scope=message)["x-request-id"] = state["request_id"]
             await send(message)
 
+        if "content-length" in headers and "transfer-encoding" in headers:
+            await failure_response(TWO_LENGTHS)(scope, receive, send_with_id)
+            return
         path = scope["path"].removeprefix(scope.get("root_path", ""))  # where the application is mounted
         if self._tenants and path not in self._open_paths:
             tenant = self._tenant(headers.get("authorization", ""))

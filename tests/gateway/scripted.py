@@ -66,9 +66,15 @@ class Upstream:
 
     def __init__(self, info: Mapping[str, Any] | None = ASYMSPEC) -> None:
         self.info = info
-        self.answer: Answer = lambda got: completion_for(got)
-        self.got: list[Got] = []
         self.num_handshakes = 0
+        self.answer: Answer
+        self.got: list[Got]
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets what was asked, and answers as usual."""
+        self.answer = completion_for
+        self.got = []
 
     @property
     def calls(self) -> list[Got]:

@@ -48,7 +48,12 @@ def main() -> None:
     app = create_app({"silent": Silent(is_stuck=sys.argv[1] == "stuck")})
     with running.listen("127.0.0.1", 0) as bound:
         port = bound.getsockname()[1]
-        running.serve(app, bound, lambda: print(f"Ready: http://127.0.0.1:{port}/v1", flush=True))
+        running.serve(
+            app,
+            bound,
+            ready=lambda: print(f"Ready: http://127.0.0.1:{port}/v1", flush=True),
+            end_open=app.state.queue.give_up_all,
+        )
 
 
 if __name__ == "__main__":
