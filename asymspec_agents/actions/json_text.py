@@ -16,14 +16,15 @@ from typing import Any
 
 from ..errors import MissingDependencyError
 
-__all__ = ["NotJSONError", "Read", "read_strictly", "repaired"]
+__all__ = ["Extent", "NotJSONError", "Read", "extent", "read_strictly", "repaired"]
 
 # The repairer takes time that grows with the square of the brackets: this many cost half a second.
 MAX_REPAIR_BRACKETS = 500
 MAX_REPAIR_CHARS = 100_000
 MAX_DEPTH = 64
 MAX_DIGITS = 4_000  # of one integer, as Python's own conversion refuses somewhat more
-_STRING_END = re.compile(r'(?<!\\)(?:\\\\)*"')
+_TOKEN = re.compile(r"""["'{}\[\]]""")
+_AFTER_STRING = re.compile(r"\s*(?:[,:}\]]|\Z)")
 
 
 class NotJSONError(ValueError):
@@ -55,12 +56,51 @@ def read_strictly(text: str, start: int) -> Read:
     return Read(_plain(value), end)
 
 
-def repaired(text: str, problem: str, *, is_cut: bool) -> Read:
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How far what begins like JSON goes: `end` is behind its last bracket, None where that is missing.
+
+    `is_in_text`: it is missing because a text does not end.
+    """
+
+    end: int | None
+    is_in_text: bool = False
+
+
+def extent(text: str, start: int) -> Extent:
+    """The extent of what begins at `start`, read loosely: a quote ends a text only where one may end."""
+    depth, at = 0, start
+    while (token := _TOKEN.search(text, at)) is not None:
+        at = token.end()
+        if token[0] in "{[":
+            depth += 1
+        elif token[0] in "}]":
+            depth -= 1
+            if depth == 0:
+                return Extent(at)
+        else:
+            closing = _text_end(text, at, token[0])
+            if closing is None:
+                return Extent(None, is_in_text=True)
+            at = closing
+    return Extent(None)
+
+
+def _text_end(text: str, at: int, quote: str) -> int | None:
+    """The place behind the quote that ends the text which begins at `at`."""
+    while (found := text.find(quote, at)) >= 0:
+        num_escapes = found - len(text[at:found].rstrip("\\")) - at
+        at = found + 1
+        if num_escapes % 2 == 0 and _AFTER_STRING.match(text, at):
+            return at
+    return None
+
+
+def repaired(text: str, problem: str) -> Read:
     """The value of a whole text that is no strict JSON for `problem`.
 
-    Python's notation of a value is taken as it stands. `is_cut`: the answer ended for its length, so that
-    an open end stands for something unknown. Raises NotJSONError where the end is missing inside of a text,
-    or where repairing could take too long; MissingDependencyError where json-repair is not installed.
+    Python's notation of a value is taken as it stands. Raises NotJSONError where repairing fails or could
+    take too long; MissingDependencyError where json-repair is not installed.
     """
     if len(text) > MAX_REPAIR_CHARS or text.count("{") + text.count("[") > MAX_REPAIR_BRACKETS:
         raise NotJSONError(f"{problem}; it is too long to be repaired")
@@ -71,8 +111,6 @@ def repaired(text: str, problem: str, *, is_cut: bool) -> Read:
             raise
     else:
         return Read(_plain(value), len(text), ("read as Python's notation of a value",))
-    if _ends_inside(text, is_cut):
-        raise NotJSONError(f"{problem}; the answer ends before the action does")
     try:
         import json_repair
     except ImportError as error:
@@ -94,13 +132,6 @@ def _python_value(text: str) -> Any:
         if isinstance(node, ast.Dict):
             _check_keys([key.value for key in node.keys if isinstance(key, ast.Constant)])
     return ast.literal_eval(tree)
-
-
-def _ends_inside(text: str, is_cut: bool) -> bool:
-    """Whether something unknown is missing at the end: the rest of a text, or anything in a cut answer."""
-    quotes = [match.end() for match in _STRING_END.finditer(text)]
-    is_closed = any(bracket in text[quotes[-1] if quotes else 0 :] for bracket in "}]")
-    return not is_closed and (is_cut or len(quotes) % 2 == 1)
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import ActionError
 from ..messages import ToolSpec, parse_tools
 from .action import Action
-from .json_text import NotJSONError, Read, read_strictly, repaired
+from .json_text import NotJSONError, Read, extent, read_strictly, repaired
 from .schema import ToolSchema, tool_schemas
 
 __all__ = ["FORM", "actions_in", "read_actions"]
@@ -28,7 +28,8 @@ MAX_ACTIONS = 64
 
 _THOUGHT = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL)
 _OPEN_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>")
-_BRACKET = re.compile(r"[{\[]")
+_BRACKET = re.compile(r"""\{(?=\s*["'\w])|\[(?=\s*\{)""")  # as objects and lists of them begin
+_OPEN_TAG = re.compile(r"<[A-Za-z][^<>]*>\s*\Z")
 _CLOSING = re.compile(r"\n[ \t]*```|</[A-Za-z][\w:-]*>")
 _BEGINS_ACTION = re.compile(
     rf"""[{{\[][\s{{\[]*["']?(?:{"|".join((*NAME_KEYS, "tool_calls?", "actions?", "thoughts?"))})["']?\s*:"""
@@ -105,17 +106,21 @@ def _may_be_action(text: str, start: int, schemas: Mapping[str, ToolSchema]) -> 
 
 
 def _repaired(text: str, start: int, problem: str, is_cut: bool) -> Read:
-    """The value at `start`, repaired, up to the end of the fence or tag it stands in, or else of the text."""
-    before = text[:start]
-    is_inside = before.count("```") % 2 == 1 or re.search(r"<[A-Za-z][^<>]*>\s*\Z", before)
-    closing = _CLOSING.search(text, start) if is_inside else None
-    end = closing.start() if closing else len(text)
-    region = text[start:end].rstrip()
-    last = max(region.rfind("}"), region.rfind("]"))
-    if last > 0 and not closing and not is_cut:
-        tail = region[last + 1 :]
-        region = region[: last + 1] if '"' not in tail else region
-    read = repaired(region, problem, is_cut=is_cut and closing is None)
+    """The value at `start`, repaired. One without an end goes to that of its fence or tag, or of the answer.
+
+    What is missing there is no more than brackets: a text that was cut off is not the text that was meant,
+    and in an answer that ended for its length (`is_cut`) nothing is.
+    """
+    found = extent(text, start)
+    end = found.end
+    if end is None:
+        before = text[:start]
+        is_inside = before.count("```") % 2 == 1 or _OPEN_TAG.search(before)
+        closing = _CLOSING.search(text, start) if is_inside else None
+        if found.is_in_text or (is_cut and closing is None):
+            raise NotJSONError(f"{problem}; the answer ends before the action does")
+        end = closing.start() if closing else len(text)
+    read = repaired(text[start:end].rstrip(), problem)
     return Read(read.value, end, read.changes)
 
 
