@@ -4,6 +4,7 @@ AsymSpecError
 ├── ConfigurationError (ValueError)     an option is unknown, missing or out of its range
 │   └── UnsupportedRequestError         a valid request that cannot be served as asked
 ├── MessageError (ValueError)           a message, content part, tool or edit is malformed
+├── ActionError (ValueError)            a model's answer holds no valid action
 ├── MissingDependencyError (ImportError)  an optional package is not installed
 ├── ContextOverflowError                a view is longer than its limit and may not be shortened
 ├── IncompatibleModelsError             verifier and drafter cannot work together
@@ -19,9 +20,10 @@ AsymSpecError
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 __all__ = [
+    "ActionError",
     "AsymSpecError",
     "BackendError",
     "ChecksumError",
@@ -54,6 +56,21 @@ class UnsupportedRequestError(ConfigurationError):
 
 class MessageError(AsymSpecError, ValueError):
     """A message, content part, tool or edit is malformed; the text says which and where."""
+
+
+class ActionError(AsymSpecError, ValueError):
+    """A model's answer holds no valid action; `raw_text` is the answer, untouched.
+
+    `messages` are those of the step so far, for the history: each answer, and each error shown to the model.
+    """
+
+    def __init__(self, message: str, raw_text: str, messages: tuple[dict[str, Any], ...] = ()) -> None:
+        super().__init__(message)
+        self.raw_text = raw_text
+        self.messages = messages
+
+    def __reduce__(self) -> tuple[type[ActionError], tuple[str, str, tuple[dict[str, Any], ...]]]:
+        return type(self), (str(self), self.raw_text, self.messages)
 
 
 class MissingDependencyError(AsymSpecError, ImportError):

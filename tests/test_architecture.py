@@ -36,7 +36,7 @@ LAYERS = (
         "default_router",
         "fail_open",
     ),
-    ("trace", "summary"),
+    ("trace", "summary", "actions"),
     ("server",),
     ("gateway",),
     ("asymspec_agents",),  # the package's own public names
@@ -59,6 +59,7 @@ PROBE = ("asymspec_agents/diagnosis/probe.py",)
 LANGCHAIN = ("integrations/langchain_asymspec/",)
 SMOLAGENTS = ("integrations/smolagents_asymspec/",)
 VLLM = ("integrations/vllm_asymspec/",)
+ACTIONS = ("asymspec_agents/actions/",)
 ATTACHMENTS = ("asymspec_agents/attachments/",)
 CAPTIONERS = ("asymspec_agents/attachments/captioners.py",)
 WORKER = ("asymspec_agents/attachments/worker/",)
@@ -88,6 +89,9 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "msgspec": (VLLM, ()),
     "prometheus_client": (GATEWAY, VLLM),
     "PIL": ((), SMOLAGENTS + ATTACHMENTS),
+    "json_repair": ((), ACTIONS),
+    "jsonschema": ((), ACTIONS),
+    "referencing": ((), ACTIONS),
     "charset_normalizer": ((), ATTACHMENTS),
     "rapidocr": ((), ATTACHMENTS),
     "bs4": ((), WORKER),

@@ -27,6 +27,7 @@ from .metrics import GatewayMetrics
 from .options import GatewayOptions
 from .passage import Passages
 from .preparing import CHAT
+from .responses import ResponsesTranslation
 from .shadow import Shadow
 from .translation import Translate
 from .watching import Watch
@@ -91,6 +92,7 @@ def create_gateway(
         routes=[
             completion(CHAT),
             completion("/v1/completions"),
+            completion("/v1/responses", ResponsesTranslation),
             completion("/tokenize"),
             Route("/v1/models", info.list_models),
             Route("/v1/models/{name:path}", info.one_model),

@@ -100,7 +100,13 @@ class SummaryRouter:
         """Both views of the call; raises as ContextRouter's does."""
         read = self._short.attachments.read(parse_messages(messages), self.store, self._recorder)
         policy, given = self.policy, read.shortened
-        history = read_history(given, policy.observation_markers, policy.call_markers, headers=read.headers)
+        history = read_history(
+            given,
+            policy.observation_markers,
+            policy.call_markers,
+            headers=read.headers,
+            call_patterns=policy.call_patterns,
+        )
         made = cuts(given, history, self._sizes(given, history), self.history)
         full = self._full.route_read(read, tools)
         if made:

@@ -86,7 +86,9 @@ class Fitter:
     ) -> Conversation:
         """The messages with what the folds need to know; `task` and `headers`: see `read_history`."""
         policy = self._policy
-        history = read_history(messages, policy.observation_markers, policy.call_markers, task, headers)
+        history = read_history(
+            messages, policy.observation_markers, policy.call_markers, task, headers, policy.call_patterns
+        )
         return Conversation(
             messages,
             tools,

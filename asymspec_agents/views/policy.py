@@ -16,6 +16,12 @@ ToolKind = Literal[ContentKind, "verbatim"]
 
 MAX_TIMEOUT_S = 86_400
 
+# The name and the arguments of a call side by side, in JSON or in Python's notation of it.
+JSON_CALL = (
+    r"""["'](?:name|tool|tool_name|action|function)["']\s*:\s*["'](?P<tool>[\w.:/-]{1,128})["']\s*,\s*"""
+    r"""["'](?:arguments|args|parameters|input|action_input|tool_input)["']\s*:"""
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewPolicy:
@@ -30,7 +36,9 @@ class ViewPolicy:
     `tool_kinds`: what the results of tools are, by the tools' names (a mapping or pairs), where it is not to
     be told from the content; `verbatim` results are shortened by a budget only.
     `observation_markers`: beginnings of user messages that are results. `call_markers`: beginnings of lines
-    in assistant texts that are tool calls. `compress_timeout_s`: time for one rendition, None for no limit.
+    in assistant texts that are tool calls. `call_patterns`: regular expressions that find such calls anywhere
+    in the text; what a group called `tool` matches is the tool's name.
+    `compress_timeout_s`: time for one rendition, None for no limit.
     """
 
     keep_last: int = 2
@@ -54,6 +62,7 @@ class ViewPolicy:
         "Now proceed and carry out this plan.",
     )
     call_markers: tuple[str, ...] = ("Calling tools:", "<tool_call>")
+    call_patterns: tuple[str, ...] = (JSON_CALL,)
     compress_timeout_s: float | None = 30.0
     tool_signatures: bool = True
 
@@ -80,16 +89,19 @@ class ViewPolicy:
         is_time = timeout_s is None or (_is_number(timeout_s) and 0 < timeout_s <= MAX_TIMEOUT_S)
         self._check("compress_timeout_s", is_time, f"None or in (0, {MAX_TIMEOUT_S:,}] seconds")
         self._check("tool_signatures", isinstance(self.tool_signatures, bool), "true or false")
-        for name in ("protected", "observation_markers", "call_markers"):
+        for name in ("protected", "observation_markers", "call_markers", "call_patterns"):
             texts = getattr(self, name)
             is_texts = isinstance(texts, tuple) and all(isinstance(text, str) and text for text in texts)
             self._check(name, is_texts, "a tuple of non-empty strings")
         self._check_tool_kinds()
-        for pattern in self.protected:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ConfigurationError(f"protected={pattern!r}: no regular expression ({error})") from error
+        for name in ("protected", "call_patterns"):
+            for pattern in getattr(self, name):
+                try:
+                    re.compile(pattern)
+                except re.error as error:
+                    raise ConfigurationError(
+                        f"{name}={pattern!r}: no regular expression ({error})"
+                    ) from error
 
     def kind_of(self, tool: str | None) -> ToolKind | None:
         """The kind that was named for a tool's results; None where there is none."""

@@ -8,6 +8,7 @@ without text aside: it is a result where an observation follows it).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -66,15 +67,17 @@ def read_history(
     call_markers: tuple[str, ...],
     task: str | None = None,
     headers: Mapping[tuple[int, int], int] | None = None,
+    call_patterns: tuple[str, ...] = (),
 ) -> History:
     """The history of a message list; its task is the first user message unless one is given.
 
     A user message's text that begins with an observation marker is a result, unless nothing came before it
-    that could have one. An assistant's text with a call marker at the start of a line holds tool calls.
+    that could have one. An assistant's text with a call marker at the start of a line holds tool calls; so
+    does one in which a call pattern is found, whose group `tool` is the tool's name.
     `headers` has the place (message, part) and `header_chars` of each text of an attachment: such a text is
     never the user's words.
     """
-    reader = _Reader(observation_markers, call_markers, task, headers or {})
+    reader = _Reader(observation_markers, call_markers, task, headers or {}, call_patterns)
     for index, message in enumerate(messages):
         reader.read(index, message, messages[index + 1] if index + 1 < len(messages) else None)
     reader.calls.append((len(messages), reader.num_turns))
@@ -94,10 +97,12 @@ class _Reader:
         call_markers: tuple[str, ...],
         task: str | None,
         headers: Mapping[tuple[int, int], int],
+        call_patterns: tuple[str, ...],
     ) -> None:
         self.headers = headers
         self._observation_markers = observation_markers
         self._call_markers = call_markers
+        self._call_patterns = tuple(re.compile(pattern) for pattern in call_patterns)
         self._given_task = task is not None
         self._task = _excerpt(task or "")
         self._asked = _Asked()
@@ -128,11 +133,14 @@ class _Reader:
             self.num_turns += 1
             self._asked = _Asked()
         for part, text in texts:
-            has_call = any(text.startswith(mark) or f"\n{mark}" in text for mark in self._call_markers)
+            found = [match for pattern in self._call_patterns for match in pattern.finditer(text)]
+            has_call = bool(found) or any(
+                text.startswith(mark) or f"\n{mark}" in text for mark in self._call_markers
+            )
             kind: PartKind = "call" if has_call else "assistant"
             self.parts.append(TextPart(index, part, text, kind, self.num_turns - 1, self._task))
             if has_call:
-                self._asked.add_text(text)
+                self._asked.add_text(text, {match.groupdict().get("tool") for match in found})
         self._asked.add_calls(message)
 
     def _read_user(
@@ -194,8 +202,9 @@ class _Asked:
         self._by_id: dict[str | None, list[_Call]] = {}
         self._all: list[_Call] = []
 
-    def add_text(self, text: str) -> None:
-        self._all.append(_Call(_excerpt(text), None))
+    def add_text(self, text: str, tools: set[str | None]) -> None:
+        """Calls written as text, and the tools they name where that could be read."""
+        self._all.append(_Call(_excerpt(text), tools.pop() if len(tools) == 1 else None))
 
     def add_calls(self, message: Message) -> None:
         for call in message.tool_calls or ():

@@ -15,7 +15,15 @@ from ..messages import FunctionCall, ToolCall, deepest
 from ..protocol import AsymSpecReport
 from .failures import raise_error
 
-__all__ = ["ChunkReader", "read_object", "read_response"]
+__all__ = [
+    "CallParts",
+    "CallPieces",
+    "ChunkReader",
+    "choice_of",
+    "read_object",
+    "read_response",
+    "reasoning_of",
+]
 
 OTHER_NAMES: Mapping[str, FinishReason] = {"function_call": "tool_calls", "eos_token": "stop"}
 
@@ -35,12 +43,12 @@ def read_response(answer: Mapping[str, Any]) -> ChatResponse:
     """A whole chat or text completion. Raises BackendError where it is none, or what an error stands for."""
     if answer.get("error"):  # some gateways answer 200 all the same
         raise_error(200, answer, "the server")
-    choice = _choice(answer)
+    choice = choice_of(answer)
     if choice is None:
         raise BackendError("the server's answer has no choices")
     message = choice.get("message")
     message = message if isinstance(message, Mapping) else {"content": choice.get("text")}
-    calls = [_CallParts() for _ in _calls(message)]
+    calls = [CallParts() for _ in _calls(message)]
     for parts, call in zip(calls, _calls(message), strict=True):
         parts.add(call)
     finish_reason = _finish_reason(choice.get("finish_reason"))
@@ -52,7 +60,7 @@ def read_response(answer: Mapping[str, Any]) -> ChatResponse:
         finish_reason=finish_reason,
         usage=_usage(answer.get("usage")) or Usage(0, 0),
         report=_report(answer),
-        reasoning=_reasoning(message),
+        reasoning=reasoning_of(message),
     )
 
 
@@ -60,8 +68,7 @@ class ChunkReader:
     """The chunks of one stream to deltas; what comes last is gathered for `last`."""
 
     def __init__(self) -> None:
-        self._calls: list[_CallParts] = []
-        self._call_at: dict[int, _CallParts] = {}
+        self._calls = CallPieces()
         self._finish_reason: FinishReason | None = None
         self._usage: Usage | None = None
         self._report: AsymSpecReport | None = None
@@ -77,47 +84,57 @@ class ChunkReader:
             raise_error(200, chunk, "the server")
         self._usage = _usage(chunk.get("usage")) or self._usage
         self._report = _report(chunk) or self._report
-        choice = _choice(chunk)
+        choice = choice_of(chunk)
         if choice is None:
             return None
         self._finish_reason = _finish_reason(choice.get("finish_reason")) or self._finish_reason
         delta = choice.get("delta")
         delta = delta if isinstance(delta, Mapping) else {"content": choice.get("text")}
-        for call in _calls(delta):
-            self._parts(call).add(call)
-        content, reasoning = _content(delta), _reasoning(delta)
+        self._calls.add(delta)
+        content, reasoning = _content(delta), reasoning_of(delta)
         return ChatDelta(content=content, reasoning=reasoning) if content or reasoning else None
-
-    def _parts(self, call: Mapping[str, Any]) -> _CallParts:
-        """The call that this piece belongs to: that of its index, unless it begins another one.
-
-        Some servers leave the index out, or give 0 to every call; a new id beside a name then tells.
-        """
-        index = call.get("index")
-        if isinstance(index, int):
-            known = self._call_at.get(index)
-        else:
-            known = self._calls[-1] if self._calls else None
-        if known is None or known.is_other(call):
-            known = _CallParts()
-            self._calls.append(known)
-        if isinstance(index, int):
-            self._call_at[index] = known
-        return known
 
     def last(self) -> ChatDelta:
         """The delta that ends the answer: calls, finish reason, usage, report."""
         return ChatDelta(
-            tool_calls=tuple(call.whole() for call in self._calls),
+            tool_calls=tuple(call.whole() for call in self._calls.calls),
             finish_reason=self._finish_reason,
             usage=self._usage or Usage(0, 0),
             report=self._report,
         )
 
 
+class CallPieces:
+    """The tool calls of a stream, put together from the pieces of its deltas."""
+
+    def __init__(self) -> None:
+        self.calls: list[CallParts] = []
+        self._at: dict[int, CallParts] = {}
+
+    def add(self, delta: Mapping[str, Any]) -> None:
+        """Takes in the pieces of one delta. Raises BackendError for what is none."""
+        for call in _calls(delta):
+            self._parts(call).add(call)
+
+    def _parts(self, call: Mapping[str, Any]) -> CallParts:
+        """The call that this piece belongs to: that of its index, unless it begins another one.
+
+        Some servers leave the index out, or give 0 to every call; a new id beside a name then tells.
+        """
+        index = call.get("index")
+        last = self.calls[-1] if self.calls else None
+        known = self._at.get(index) if isinstance(index, int) else last
+        if known is None or known.is_other(call):
+            known = CallParts()
+            self.calls.append(known)
+        if isinstance(index, int):
+            self._at[index] = known
+        return known
+
+
 @dataclass(slots=True)
-class _CallParts:
-    """A tool call that may come in pieces."""
+class CallParts:
+    """A tool call that may come in pieces; whatever of it has come so far."""
 
     id: str | None = None
     name: str = ""
@@ -143,7 +160,8 @@ class _CallParts:
         return ToolCall(id=self.id, type="function", function=function)
 
 
-def _choice(answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def choice_of(answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The first choice of an answer or chunk, None where it has none."""
     choices = answer.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
         return None
@@ -187,7 +205,8 @@ def _content(message: Mapping[str, Any]) -> str:
     return _text(content) or _text(message.get("refusal"))
 
 
-def _reasoning(message: Mapping[str, Any]) -> str:
+def reasoning_of(message: Mapping[str, Any]) -> str:
+    """What a thinking model wrote before its answer, by either of its names."""
     return _text(message.get("reasoning")) or _text(message.get("reasoning_content"))
 
 

@@ -15,7 +15,16 @@ EXPECTED = {
     "01_router.py": ("request 1234 failed: TimeoutError", "begins alike: True"),
     "02_smolagents_routed_model.py": ("answer: disk /dev/sdb1 is full", "with the error line"),
     "03_http.py": ("verifier: scripted", "answer: disk /dev/sdb1 is full"),
+    "04_smolagents_agents.py": (
+        "ToolCallingAgent, 2 steps: disk /dev/sdb1 is full",
+        "CodeAgent, 2 steps: disk /dev/sdb1 is full",
+    ),
     "05_langchain_agent.py": ("answer: disk /dev/sdb1 is full", "'is full' in them: True"),
+    "06_json_agent.py": ("2 tries", "answer: disk /dev/sdb1 is full"),
+    "07_openai_client_gateway.py": (
+        "chat completions: disk /dev/sdb1 is full",
+        "responses, streamed: disk /dev/sdb1 is full",
+    ),
 }
 
 

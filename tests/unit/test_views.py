@@ -54,6 +54,7 @@ def shortened(router: ContextRouter, messages: list[Wire]) -> set[tuple[int, int
         ("protected", ("",)),
         ("observation_markers", ("",)),
         ("call_markers", "Calling tools:"),
+        ("call_patterns", ("(",)),
     ],
 )
 def test_a_wrong_option_is_named_with_its_value_and_limit(field: str, value: object) -> None:
