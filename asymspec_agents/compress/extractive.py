@@ -1,9 +1,10 @@
 """Query-aware extraction: the sentences of a text that bear on the query, in their order, gaps marked.
 
 Passages are scored first (see `linked`); a sentence then has its passage's score, a bonus for opening it
-(where articles define what they are about), and a little for its own match with the query and with the names
-that the best passages mention: the sentence that answers seldom repeats the question. The weights were chosen
-at the `dev` half of the multi-hop questions in benchmarks/evidence.py.
+(where articles define what they are about), and a little for the names in it that the best passages mention:
+the sentence that answers seldom repeats the question. Its own match with the query counts the more the less
+of the text can be kept: where much fits, the best passages are better whole. The weights were chosen at the
+`dev` half of the multi-hop questions in benchmarks/evidence.py, over shares from 0.1 to 0.6.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ __all__ = ["Extractive"]
 
 _GAP = "[…]"
 _OPENING_BONUS = 0.25
-_MATCH_WEIGHT = 0.15
-_NAMES_WEIGHT = 0.3
+_MATCH_WEIGHT = 0.5  # where next to nothing can be kept
+_UNMATCHED_SHARE = 0.4  # of the text's tokens: where so many are kept, a sentence's own match counts nothing
+_NAMES_WEIGHT = 0.5
 _NUM_FILLINGS = 4
 _MAX_PASSAGES = 300  # of a longer text, those that hold most of the query's terms are looked at
 _MAX_MISSES = 20  # candidates too long for what is left, before a filling ends
@@ -52,7 +54,7 @@ class Extractive:
 
     @property
     def configuration(self) -> str:
-        return f"extractive/2(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
+        return f"extractive/3(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
 
     def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
         """A rendition of at most `target_tokens`, or the marker alone where the target is smaller."""
@@ -62,16 +64,19 @@ class Extractive:
         shortened = None
         if wanted := query_terms(query):
             passages = segment(text)
-            candidates = self._candidates(text, passages, query, wanted)
+            candidates = self._candidates(text, passages, query, wanted, target_tokens / num_tokens)
             shortened = _extract(text, passages, candidates, target_tokens, counter)
         if shortened is None:
             return self.fallback.compress(text, query=query, target_tokens=target_tokens, counter=counter)
         return Rendition(shortened, "extractive", "text")
 
     def _candidates(
-        self, text: str, passages: list[Passage], query: str, wanted: list[str]
+        self, text: str, passages: list[Passage], query: str, wanted: list[str], share: float
     ) -> list[_Candidate]:
-        """Sentences with their scores, best first; none where the query matches nothing."""
+        """Sentences with their scores, best first; none where the query matches nothing.
+
+        `share`: how much of the text can be kept.
+        """
         looked_at: Sequence[int] = range(len(passages))
         if len(passages) > _MAX_PASSAGES:
             looked_at = best_matches([_whole(text, passage) for passage in passages], wanted, _MAX_PASSAGES)
@@ -84,11 +89,12 @@ class Extractive:
             return []
         passage_scores = dict(zip(looked_at, scores, strict=True))
         ranking = self.ranker.rank(sentence_terms)
+        match_weight = _MATCH_WEIGHT * max(0.0, 1 - share / _UNMATCHED_SHARE)
         candidates = []
         for (index, span), match, named in zip(
             spans, ranking.scores(wanted), ranking.scores(names), strict=True
         ):
-            score = passage_scores[index] + _MATCH_WEIGHT * match + _NAMES_WEIGHT * named
+            score = passage_scores[index] + match_weight * match + _NAMES_WEIGHT * named
             if span == passages[index].sentences[0]:
                 score += _OPENING_BONUS
             candidates.append(_Candidate(round(score, 6), index, span))
