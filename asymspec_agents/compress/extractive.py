@@ -3,8 +3,10 @@
 Passages are scored first (see `linked`); a sentence then has its passage's score, a bonus for opening it
 (where articles define what they are about), and a little for the names in it that the best passages mention:
 the sentence that answers seldom repeats the question. Its own match with the query counts the more the less
-of the text can be kept: where much fits, the best passages are better whole. The weights were chosen at the
-`dev` half of the multi-hop questions in benchmarks/evidence.py, over shares from 0.1 to 0.6.
+of the text can be kept (where much fits, the best passages are better whole) and the longer its passage is: a
+list or a log says little of its lines. A sentence that matches far better than every other comes first. The
+weights were chosen at the `dev` half of the multi-hop questions in benchmarks/evidence.py, over shares from
+0.1 to 0.6.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ _GAP = "[…]"
 _OPENING_BONUS = 0.25
 _MATCH_WEIGHT = 0.5  # where next to nothing can be kept
 _UNMATCHED_SHARE = 0.4  # of the text's tokens: where so many are kept, a sentence's own match counts nothing
+_LONG_MATCH_WEIGHT = 1.0  # in an endless passage, whatever can be kept
+_NUM_TOGETHER = 6  # sentences of a passage that are about one thing; of longer ones the less the longer
 _NAMES_WEIGHT = 0.5
+_OUTSTANDING = 0.7  # what the second-best match has of the best one, at most, where that comes first
 _NUM_FILLINGS = 4
 _MAX_PASSAGES = 300  # of a longer text, those that hold most of the query's terms are looked at
 _MAX_MISSES = 20  # candidates too long for what is left, before a filling ends
@@ -89,17 +94,26 @@ class Extractive:
             return []
         passage_scores = dict(zip(looked_at, scores, strict=True))
         ranking = self.ranker.rank(sentence_terms)
+        matches, named = ranking.scores(wanted), ranking.scores(names)
         match_weight = _MATCH_WEIGHT * max(0.0, 1 - share / _UNMATCHED_SHARE)
         candidates = []
-        for (index, span), match, named in zip(
-            spans, ranking.scores(wanted), ranking.scores(names), strict=True
-        ):
-            score = passage_scores[index] + match_weight * match + _NAMES_WEIGHT * named
-            if span == passages[index].sentences[0]:
-                score += _OPENING_BONUS
+        for (index, span), match, name in zip(spans, matches, named, strict=True):
+            sentences = passages[index].sentences
+            apart = max(0.0, 1 - _NUM_TOGETHER / len(sentences))
+            score = passage_scores[index] + max(match_weight, _LONG_MATCH_WEIGHT * apart) * match
+            score += (1 - apart) * (_NAMES_WEIGHT * name + _OPENING_BONUS * (span == sentences[0]))
             candidates.append(_Candidate(round(score, 6), index, span))
+        first = _outstanding(matches)
         # Sorting is stable: of equal scores the earlier sentence comes first.
-        return sorted(candidates, key=lambda candidate: -candidate.score)
+        order = sorted(range(len(candidates)), key=lambda at: (at != first, -candidates[at].score))
+        return [candidates[at] for at in order]
+
+
+def _outstanding(matches: Sequence[float]) -> int | None:
+    """The place of the match that no other comes near; None where there is none."""
+    best = max(range(len(matches)), key=matches.__getitem__)
+    others = max((match for at, match in enumerate(matches) if at != best), default=0.0)
+    return best if others <= _OUTSTANDING * matches[best] else None
 
 
 def _linked(text: str, passage: Passage, sentence_terms: Iterator[list[str]]) -> LinkedPassage:
