@@ -4,8 +4,8 @@
 counts by the default estimate are part of it. MB/s are of CPU time, best of the repeats, as wall time says
 little on a busy machine. The stall is the longest time between two turns of an event loop that only waits
 while `ContextRouter.aroute` takes a call with a new 2 MB result; beside it, the same loop with nothing to do.
-On a busy machine that is mostly time in which this process did not run, so the stall is also given in CPU time
-of the process: what the work itself takes from the loop.
+On a busy machine that is mostly time in which this process did not run, so the stall is given in CPU time of
+the process, too: what the work itself takes from the loop.
 """
 
 from __future__ import annotations
