@@ -174,10 +174,12 @@ def replay(
                     (*before.compressed, *call.compressed[len(before.compressed) :])
                 )
             )
+            full_ids = call.full_ids if full == call.full else template.ids(full)
             reuse.full_reused += _num_common(before.full_ids, call.full_ids)
-            reuse.full_best += _num_common(before.full_ids, template.ids(full))
+            reuse.full_best += _num_common(before.full_ids, full_ids)
             reused = _num_common(before.compressed_ids, call.compressed_ids)
-            best = _num_common(before.compressed_ids, template.ids(compressed))
+            is_best = compressed == call.compressed
+            best = reused if is_best else _num_common(before.compressed_ids, template.ids(compressed))
             reuse.compressed_reused += reused
             reuse.compressed_best += best
             limit = policy.max_verifier_tokens
