@@ -11,6 +11,7 @@ weights were chosen at the `dev` half of the multi-hop questions in benchmarks/e
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -34,7 +35,7 @@ _NUM_TOGETHER = 6  # sentences of a passage that are about one thing; of longer 
 _NAMES_WEIGHT = 0.5
 _OUTSTANDING = 0.7  # what the second-best match has of the best one, at most, where that comes first
 _NUM_FILLINGS = 4
-_MAX_PASSAGES = 300  # of a longer text, those that hold most of the query's terms are looked at
+_MAX_PASSAGES = 300  # of a longer text, those that hold most of the query's terms, and those around them
 _MAX_MISSES = 20  # candidates too long for what is left, before a filling ends
 _MAX_BLANK = 40  # characters of white space between neighbours that are kept as they are
 
@@ -99,14 +100,26 @@ class Extractive:
         candidates = []
         for (index, span), match, name in zip(spans, matches, named, strict=True):
             sentences = passages[index].sentences
-            apart = max(0.0, 1 - _NUM_TOGETHER / len(sentences))
-            score = passage_scores[index] + max(match_weight, _LONG_MATCH_WEIGHT * apart) * match
-            score += (1 - apart) * (_NAMES_WEIGHT * name + _OPENING_BONUS * (span == sentences[0]))
+            alone = max(0.0, 1 - _NUM_TOGETHER / len(sentences))
+            score = passage_scores[index] + max(match_weight, _LONG_MATCH_WEIGHT * alone) * match
+            score += (1 - alone) * (_NAMES_WEIGHT * name + _OPENING_BONUS * (span == sentences[0]))
             candidates.append(_Candidate(round(score, 6), index, span))
         first = _outstanding(matches)
-        # Sorting is stable: of equal scores the earlier sentence comes first.
-        order = sorted(range(len(candidates)), key=lambda at: (at != first, -candidates[at].score))
+        apart = _distances([passage_scores[candidate.passage] > 0 for candidate in candidates])
+        # Of equal scores the one next to a better one comes first, then the earlier one.
+        order = sorted(range(len(candidates)), key=lambda at: (at != first, -candidates[at].score, apart[at]))
         return [candidates[at] for at in order]
+
+
+def _distances(chosen: Sequence[bool]) -> list[int]:
+    """How far each place is from the next chosen one."""
+    far = len(chosen)
+    distances = [0 if is_chosen else far for is_chosen in chosen]
+    for at in range(1, far):
+        distances[at] = min(distances[at], distances[at - 1] + 1)
+    for at in range(far - 2, -1, -1):
+        distances[at] = min(distances[at], distances[at + 1] + 1)
+    return distances
 
 
 def _outstanding(matches: Sequence[float]) -> int | None:
@@ -146,7 +159,7 @@ def _extract(
     gap_tokens = counter.count(f"\n{_GAP}\n")
     kept: list[_Candidate] = []
     rendition = None
-    remaining = iter(candidates)
+    remaining = deque(candidates)
     slack = target_tokens - counter.count("\n" + left_out(len(text), reference))
     # Neighbours share a gap, so a first filling leaves room; the following ones use it.
     for _ in range(_NUM_FILLINGS):
@@ -166,17 +179,18 @@ def _extract(
 def _fill(
     text: str,
     passages: list[Passage],
-    remaining: Iterator[_Candidate],
+    remaining: deque[_Candidate],
     kept: list[_Candidate],
     budget: int,
     gap_tokens: int,
     counter: TokenCounter,
 ) -> list[_Candidate]:
-    """The next candidates that fit the budget, each with its heading and a gap."""
+    """The next candidates that fit the budget, each with its heading and a gap; the others remain."""
     headed = {candidate.passage for candidate in kept}
     added: list[_Candidate] = []
-    misses = 0
-    for candidate in remaining:
+    missed: list[_Candidate] = []
+    while remaining and len(missed) <= _MAX_MISSES and budget > gap_tokens:
+        candidate = remaining.popleft()
         heading = [] if candidate.passage in headed else passages[candidate.passage].headings
         spans = (*heading, candidate.span)
         cost = gap_tokens + sum(counter.count(text[span.start : span.end]) for span in spans)
@@ -185,9 +199,8 @@ def _fill(
             added.append(candidate)
             headed.add(candidate.passage)
         else:
-            misses += 1
-        if misses > _MAX_MISSES or budget <= gap_tokens:
-            break
+            missed.append(candidate)
+    remaining.extendleft(reversed(missed))
     return added
 
 

@@ -167,7 +167,9 @@ def test_of_very_many_passages_the_best_matches_are_looked_at() -> None:
 def test_best_matches_prefer_rare_terms_and_keep_the_texts_order() -> None:
     texts = ["common"] * 50 + ["common rare"] + ["common"] * 50 + ["rare rare", "nothing"]
     assert best_matches(texts, ["common", "rare"], 2) == [50, 101]
-    assert best_matches(texts, ["common", "rare"], 1_000) == list(range(102))
+    assert best_matches(texts, ["common", "rare"], 1_000) == list(range(103))
+    assert best_matches(texts, ["rare"], 5) == [49, 50, 51, 100, 101]  # and what stands around them
+    assert best_matches(texts, ["missing"], 5) == []
     assert best_matches(texts, ["absent"], 10) == []
     assert best_matches([], ["absent"], 10) == []
 
@@ -219,3 +221,24 @@ def test_names_are_capitalised_within_a_sentence_or_beside_another_name() -> Non
 def test_term_lists_are_the_terms_of_each_text() -> None:
     texts = ["Running getUserToken", "", "Running 灯塔站"]
     assert term_lists(texts) == [terms(text) for text in texts]
+
+
+def test_what_stands_around_the_only_match_fills_the_room() -> None:
+    lines = [f"Nothing of note happened in week {week} of the trial." for week in range(3_000)]
+    lines[2_000] = "The train to Rome leaves at 7:15 from platform 7."
+    for text in ("\n".join(lines), "\n\n".join(lines)):
+        rendition = Extractive().compress(
+            text, query="Which train goes to Rome?", target_tokens=600, counter=COUNTER
+        )
+        assert lines[2_000] in rendition.text
+        assert lines[1_999] in rendition.text
+        assert lines[2_001] in rendition.text
+        assert 480 <= COUNTER.count(rendition.text) <= 600
+
+
+def test_what_did_not_fit_a_first_filling_is_tried_again() -> None:
+    long = "The train to Rome leaves from " + "a platform with a very long name and " * 12 + "a number."
+    text = "\n\n".join([long, *(f"Rome has a train number {n}." for n in range(40)), *(["It rained."] * 400)])
+    for target in range(150, 400, 10):
+        rendition = Extractive().compress(text, query="train Rome", target_tokens=target, counter=COUNTER)
+        assert COUNTER.count(rendition.text) >= 0.85 * target
