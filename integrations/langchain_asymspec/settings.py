@@ -62,7 +62,8 @@ class Router(Protocol):
 class ModelSettings(BaseChatModel):
     """The settings of a chat model, and all of it that is not answering; see ChatAsymSpec."""
 
-    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    # An error that showed what it was given would show keys.
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True)
 
     backend: Backend | None = None
     router: Annotated[Router | None, SkipValidation] = Field(default=None, repr=False)
@@ -143,7 +144,9 @@ class ModelSettings(BaseChatModel):
 
     def with_router(self, router: Router) -> Self:
         """A copy that differs in its router only; backend and connections are shared."""
-        return self.model_copy(update={"router": router})
+        other = self.model_copy(update={"router": router})
+        other._router_token = uuid.uuid4().hex
+        return other
 
     def get_num_tokens(self, text: str) -> int:
         """Tokens of a text alone, by estimate unless the model has `custom_get_token_ids`."""

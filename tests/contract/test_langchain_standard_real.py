@@ -41,7 +41,7 @@ class TestServed(LangChainSuite, ChatModelIntegrationTests):
 
     @property
     def chat_model_params(self) -> dict[str, Any]:
-        return {"base_url": self.url, "max_tokens": 100}
+        return {"base_url": self.url, "max_tokens": 60}
 
     @property
     def model_override_value(self) -> str:

@@ -74,6 +74,15 @@ def test_no_form_of_a_model_shows_its_key() -> None:
     assert "salt-secret" not in repr(model)
 
 
+@pytest.mark.parametrize(
+    "fields", [{"base_url": "http://me:sk-secret@a"}, {"base_url": URL, "top_q": 1}, {"base_url": 5}]
+)
+def test_no_error_shows_a_key(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        ChatAsymSpec(api_key="sk-secret", **fields)
+    assert "sk-secret" not in str(caught.value)
+
+
 def test_a_model_that_names_a_server_can_be_pickled() -> None:
     with serving(obedient_backend()) as url:
         model = ChatAsymSpec(base_url=url, max_tokens=7, asymspec={"mode": "scaled"})
@@ -128,6 +137,7 @@ def test_routers_that_cannot_be_told_apart_share_no_answers() -> None:
     model = ChatAsymSpec(backend=backend, cache=cache, router=router)
     assert model.invoke("Hello").content == model.invoke("Hello").content == "answer 1"
     assert ChatAsymSpec(backend=backend, cache=cache, router=Own()).invoke("Hello").content == "answer 2"
+    assert model.with_router(Own()).invoke("Hello").content == "answer 3"
 
 
 def test_a_field_can_be_configured_call_by_call() -> None:
