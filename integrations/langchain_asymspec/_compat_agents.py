@@ -20,13 +20,13 @@ __all__ = [
     "check_version",
 ]
 
-_NEEDED = ">=1.4,<2"
+_NEEDED = ">=1.4.10,<2"
 
 
 def check_version(version: str) -> None:
     """Raises ConfigurationError unless this langchain version is one the package was written for."""
-    match = re.match(r"(\d+)\.(\d+)", version)
-    if match is None or not (1, 4) <= (int(match[1]), int(match[2])) < (2, 0):
+    match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
+    if match is None or not (1, 4, 10) <= tuple(int(part or 0) for part in match.groups()) < (2, 0):
         raise ConfigurationError(f"langchain={version!r} is not supported; needed: langchain{_NEEDED}")
 
 

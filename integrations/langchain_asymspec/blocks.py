@@ -18,7 +18,16 @@ from pydantic import ValidationError
 from asymspec_agents.errors import MessageError
 from asymspec_agents.messages import ContentPart, deepest
 
-__all__ = ["Path", "PlacedPart", "placed_part", "placed_parts", "plain_content", "replaced_at", "unwrapped"]
+__all__ = [
+    "Path",
+    "PlacedPart",
+    "as_json",
+    "placed_part",
+    "placed_parts",
+    "plain_content",
+    "replaced_at",
+    "unwrapped",
+]
 
 Path = tuple[str | int, ...]  # keys from a message's content to one text or block; () is a whole string
 
@@ -69,7 +78,7 @@ def placed_part(given: object, place: str, path: Path) -> PlacedPart | None:
     kind = block.get("type")
     if kind in _NO_CONTENT:
         return None
-    text = _text_of(kind, block)
+    text = _text_of(kind, block, place)
     if text is not None:
         return _text(text, path)
     if kind in ("text", "text-plain"):
@@ -82,6 +91,14 @@ def plain_content(placed: Sequence[PlacedPart]) -> str | tuple[ContentPart, ...]
     if len(placed) == 1 and placed[0].part.type == "text" and placed[0].part.text is not None:
         return placed[0].part.text
     return tuple(item.part for item in placed) or ""
+
+
+def as_json(value: object, place: str) -> str:
+    """The value as JSON; raises MessageError naming the place where it is none."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise MessageError(f"{place} cannot be written as JSON ({type(error).__name__})") from error
 
 
 def unwrapped(block: object) -> object:
@@ -110,13 +127,13 @@ def _text(text: str, path: Path) -> PlacedPart:
     return PlacedPart(ContentPart(type="text", text=text), path)
 
 
-def _text_of(kind: object, block: Mapping[str, Any]) -> str | None:
+def _text_of(kind: object, block: Mapping[str, Any], place: str) -> str | None:
     """The text of a block that is nothing else."""
     if kind in ("text", "text-plain", "input_text", "output_text") or (kind is None and "text" in block):
         text = block.get("text")
         return text if isinstance(text, str) else None
     if kind == "json" or (kind is None and "json" in block):
-        return json.dumps(block.get("json"), ensure_ascii=False)
+        return as_json(block.get("json"), f"{place}.json")
     return None
 
 

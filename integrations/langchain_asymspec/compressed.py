@@ -5,7 +5,7 @@ Texts and tools' documentation are shortened; images, files and every other fiel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage
@@ -71,8 +71,11 @@ def signature_tools(
 
 
 def _signature_tool(tool: Any, spec: ToolSpec) -> Any:
-    if not isinstance(tool, BaseTool) or spec.function is None:
-        return spec.wire()
+    if spec.function is None:
+        return tool
+    if not isinstance(tool, BaseTool):  # a schema; a provider's own format is left alone
+        is_ours = isinstance(tool, Mapping) and "function" in tool
+        return {**tool, "function": spec.function.wire()} if is_ours else tool
     parameters = dict(spec.function.parameters or {"type": "object", "properties": {}})
     description = spec.function.description or ""
     try:  # a copy keeps what providers hang on a tool, such as cache control

@@ -15,6 +15,7 @@ from asymspec_agents.router import ContextRouter
 from .compressed import compressed_messages
 from .convert import wire_messages
 from .failures import as_langchain_errors
+from .settings import Router
 
 __all__ = ["AsymSpecContextEdit"]
 
@@ -33,7 +34,7 @@ class AsymSpecContextEdit:
 
     def __init__(
         self,
-        router: ContextRouter | None = None,
+        router: Router | None = None,
         *,
         trigger: int = 0,
         recorder: Recorder = NULL_RECORDER,
@@ -43,7 +44,7 @@ class AsymSpecContextEdit:
         if router is not None and not callable(getattr(router, "route", None)):
             raise ConfigurationError(f"router must be a ContextRouter, not {type(router).__name__}")
         self.trigger = trigger
-        self.router = router if router is not None else ContextRouter(recorder=recorder)
+        self.router: Router = router if router is not None else ContextRouter(recorder=recorder)
         self._fail_open = FailOpen(recorder)
 
     def apply(self, messages: list[Any], *, count_tokens: Callable[[Sequence[BaseMessage]], int]) -> None:

@@ -30,7 +30,16 @@ from asymspec_agents.errors import MessageError
 from asymspec_agents.messages import ContentPart, Message, ToolSpec, parse_messages, parse_tools
 from asymspec_agents.protocol import Edit
 
-from .blocks import Path, PlacedPart, placed_part, placed_parts, plain_content, replaced_at, unwrapped
+from .blocks import (
+    Path,
+    PlacedPart,
+    as_json,
+    placed_part,
+    placed_parts,
+    plain_content,
+    replaced_at,
+    unwrapped,
+)
 
 __all__ = ["WireMessages", "wire_messages", "wire_tools"]
 
@@ -102,7 +111,7 @@ def _written(message: BaseMessage, place: str) -> Iterator[tuple[dict[str, Any],
         fields["name"] = message.name
     content: Any = message.content
     if isinstance(message, AIMessage):
-        fields.update(_assistant_fields(message))
+        fields.update(_assistant_fields(message, place))
     elif isinstance(message, ToolMessage):
         fields["tool_call_id"] = message.tool_call_id
     elif isinstance(content, list) and any(map(_is_result, content)):
@@ -156,10 +165,10 @@ def _results(content: Sequence[Any], place: str) -> Iterator[tuple[dict[str, Any
         yield {"role": "tool", "tool_call_id": identity}, parts
 
 
-def _assistant_fields(message: AIMessage) -> dict[str, Any]:
+def _assistant_fields(message: AIMessage, place: str) -> dict[str, Any]:
     extra = message.additional_kwargs
     fields: dict[str, Any] = {}
-    calls = _tool_calls(message)
+    calls = _tool_calls(message, place)
     if calls:
         fields["tool_calls"] = calls
     elif isinstance(extra.get("function_call"), Mapping):
@@ -172,13 +181,13 @@ def _assistant_fields(message: AIMessage) -> dict[str, Any]:
     return fields
 
 
-def _tool_calls(message: AIMessage) -> list[dict[str, Any]]:
+def _tool_calls(message: AIMessage, place: str) -> list[dict[str, Any]]:
     raw = _raw_arguments(message)
     calls = []
-    for call in message.tool_calls:
+    for number, call in enumerate(message.tool_calls):
         arguments = raw.get(call["id"])
         if arguments is None or not _says(arguments, call["args"]):
-            arguments = json.dumps(call["args"], ensure_ascii=False)
+            arguments = as_json(call["args"], f"{place}.tool_calls[{number}].args")
         calls.append(_call(call["id"], call["name"], arguments))
     for invalid in message.invalid_tool_calls:
         arguments = raw.get(invalid["id"], invalid["args"] or "")
@@ -187,7 +196,7 @@ def _tool_calls(message: AIMessage) -> list[dict[str, Any]]:
     blocks = message.content if isinstance(message.content, list) else ()
     for block in map(unwrapped, blocks):
         if isinstance(block, Mapping) and block.get("type") == "tool_use" and block.get("id") not in known:
-            arguments = json.dumps(block.get("input", {}), ensure_ascii=False)
+            arguments = as_json(block.get("input", {}), f"{place}.content")
             calls.append(_call(block.get("id"), str(block.get("name", "")), arguments))
     return calls
 
@@ -211,7 +220,7 @@ def _says(arguments: str, args: object) -> bool:
     """Whether these characters still are the call: an approver or a middleware may have changed it."""
     try:
         return bool(json.loads(arguments) == args)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

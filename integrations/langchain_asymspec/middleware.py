@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from langchain_core.messages import SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableBinding
 
 from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.fail_open import FailOpen
-from asymspec_agents.messages import Message, ToolSpec
+from asymspec_agents.messages import ToolSpec
 from asymspec_agents.recording import NULL_RECORDER, Recorder
-from asymspec_agents.router import ContextRouter, RoutedContext
+from asymspec_agents.router import ContextRouter
 from asymspec_agents.store import ContentStore, MemoryStore
 
 from ._compat_agents import (
@@ -32,20 +32,11 @@ from .blocks import placed_parts
 from .compressed import compressed_messages, signature_tools
 from .convert import wire_messages, wire_tools
 from .failures import as_langchain_errors
+from .settings import Router
 
 __all__ = ["AsymSpecContextMiddleware", "OnOtherModel"]
 
 OnOtherModel = Literal["error", "compress", "leave"]
-
-
-class _Router(Protocol):
-    """What is needed of a ContextRouter."""
-
-    store: ContentStore
-
-    def route(
-        self, messages: Sequence[Message | Mapping[str, Any]], tools: Sequence[ToolSpec] | None = None
-    ) -> RoutedContext: ...
 
 
 class AsymSpecContextMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -66,7 +57,7 @@ class AsymSpecContextMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def __init__(
         self,
-        router: _Router | None = None,
+        router: Router | None = None,
         *,
         on_other_model: OnOtherModel = "error",
         recorder: Recorder = NULL_RECORDER,
@@ -78,7 +69,8 @@ class AsymSpecContextMiddleware(AgentMiddleware[Any, Any, Any]):
             options = ", ".join(map(repr, get_args(OnOtherModel)))
             raise ConfigurationError(f"on_other_model={on_other_model!r}: must be one of {options}")
         self.tools = ()
-        self.store: ContentStore = router.store if router is not None else MemoryStore()
+        store: ContentStore | None = getattr(router, "store", None)
+        self.store = store if store is not None else MemoryStore()
         self._given = router
         self._router = router if router is not None else ContextRouter(store=self.store, recorder=recorder)
         self._on_other_model = on_other_model
@@ -124,7 +116,7 @@ class AsymSpecContextMiddleware(AgentMiddleware[Any, Any, Any]):
                 )
             return self._fail_open.guarded(lambda: self._compressed(request)) or request
 
-    def _both_views(self, model: Any, router: _Router) -> Any:
+    def _both_views(self, model: Any, router: Router) -> Any:
         """The model with this router: the same object for every call with the same model."""
         made = self._routed_model
         if made is None or made[0] is not model:
@@ -159,7 +151,7 @@ def _takes_both_views(model: Any) -> bool:
     return hasattr(inner, "with_router")
 
 
-def _with_router(model: Any, router: _Router) -> Any:
+def _with_router(model: Any, router: Router) -> Any:
     """The model with another router; what was bound to it stays bound."""
     if isinstance(model, RunnableBinding):
         return model.model_copy(update={"bound": _with_router(model.bound, router)})
@@ -183,9 +175,8 @@ def _tool_messages(result: Any) -> Iterator[ToolMessage]:
     if isinstance(result, ToolMessage):
         yield result
     elif isinstance(result, Command):
-        update = result.update
-        messages = update.get("messages") if isinstance(update, Mapping) else None
-        yield from _tool_messages(messages)
+        if isinstance(result.update, Mapping):
+            yield from _tool_messages(list(result.update.values()))
     elif isinstance(result, Sequence) and not isinstance(result, str):
         for item in result:
             yield from _tool_messages(item)

@@ -13,24 +13,21 @@ pytest.importorskip("langchain")
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
-    ClearToolUsesEdit,
-    ContextEditingMiddleware,
     ModelRequest,
-    SummarizationMiddleware,
 )
 from langchain.agents.structured_output import AutoStrategy, ToolStrategy
-from langchain_core.exceptions import ContextOverflowError, ModelInvalidRequestError
+from langchain.tools import ToolRuntime
+from langchain_core.exceptions import ModelInvalidRequestError
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 from pydantic import BaseModel
 
 from asymspec_agents import ContextRouter, ViewPolicy
 from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.store import content_hash
 from asymspec_agents.trace import MemoryRecorder
-from langchain_asymspec.convert import wire_messages
+from langchain_asymspec.convert import wire_messages, wire_tools
 from langchain_asymspec.middleware import AsymSpecContextMiddleware
 from tests.langchain_agents import LOG, Single, assert_paired, calling, read_log, recorded, run
 
@@ -230,20 +227,6 @@ def test_only_the_answer_is_streamed() -> None:
     assert "".join(streamed) == "Request7."
 
 
-def test_what_others_took_out_of_the_history_is_in_the_store() -> None:
-    summarizing = SummarizationMiddleware(
-        Single(script=[]), trigger=("messages", 4), keep=("messages", 1), summarizer=lambda messages: "S"
-    )
-    clearing = ContextEditingMiddleware(edits=[ClearToolUsesEdit(trigger=1, keep=0)])
-    middleware = compressing()
-    model = Single(script=mail_script(4))
-    agent = create_agent(model, [read_log], middleware=[summarizing, clearing, middleware])
-    state = run(agent, "Which request took 7 ms?")
-    assert sum(message.content == RESULT for message in state["messages"]) < 3
-    assert RESULT not in [message.content for message in model.sent[-1].messages]
-    assert middleware.store.get_text(content_hash(RESULT)) == RESULT
-
-
 def test_the_full_view_is_what_outer_middleware_made() -> None:
     class Dated(AgentMiddleware[Any, Any, Any]):
         def wrap_model_call(self, request: ModelRequest[Any], handler: Any) -> Any:
@@ -278,56 +261,22 @@ def test_another_model_can_be_left_alone() -> None:
     assert middleware.store.get_text(content_hash(RESULT)) == RESULT
 
 
-def test_an_overflow_is_langchains_own() -> None:
-    router = ContextRouter(ViewPolicy(max_verifier_tokens=50))
-    agent = create_agent(Single(script=[]), [read_log], middleware=[compressing(router)])
-    with pytest.raises(ContextOverflowError, match="over the limit of 50"):
-        run(agent, "Why? " * 100)
-
-
-@pytest.mark.parametrize("how", WAYS)
-def test_a_router_that_fails_costs_nothing_but_the_view(how: str, caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(ContextRouter):
-        def route(self, *args: Any, **kwargs: Any) -> Any:
-            raise RuntimeError("secret content")
-
-    recorder = MemoryRecorder()
-    model = Single(script=mail_script())
-    agent = create_agent(model, [read_log], middleware=[compressing(Broken(), recorder=recorder)])
-    run(agent, "Which?", how=how)
-    assert model.sent[1].messages[2].content == RESULT
-    assert [failed["error"] for failed in recorded(recorder, "route_failed")] == ["RuntimeError"] * 2
-    assert len(caplog.records) == 1
-    assert "secret" not in caplog.text
-
-
-def test_a_store_that_fails_costs_the_original_only() -> None:
-    recorder = MemoryRecorder()
-    middleware = compressing(recorder=recorder)
-
-    def full(content: str | bytes) -> str:
-        raise OSError("disk full")
-
-    middleware.store.put = full  # type: ignore[method-assign]
-    state = run(create_agent(Single(script=mail_script()), [read_log], middleware=[middleware]), "Which?")
-    assert state["messages"][2].content == RESULT
-    assert recorded(recorder, "store_failed")[0]["error"] == "OSError"
-
-
-def test_results_inside_a_command_are_kept() -> None:
+def test_tools_are_shown_by_their_signatures_and_stay_what_they_are() -> None:
     @tool
-    def note() -> Any:
-        """Takes a note."""
-        return Command(update={"messages": [ToolMessage("noted: " + RESULT, tool_call_id="c")]})
+    def search(query: str, runtime: ToolRuntime) -> str:
+        """Searches."""
+        return query
 
-    middleware = compressing()
-    model = Single(script=[calling("note", "c"), AIMessage("Done.")])
-    run(create_agent(model, [note], middleware=[middleware]), "Note it.")
-    assert middleware.store.get_text(content_hash("noted: " + RESULT)) is not None
-
-
-def test_a_tools_extras_stay_with_its_signature() -> None:
+    search.description = "Searches. " + "It explains itself at length. " * 20
     cached = read_log.model_copy(update={"extras": {"cache_control": {"type": "ephemeral"}}})
+    schema = {
+        "name": "other",
+        "description": "Long. " * 99,
+        "parameters": {"type": "object", "properties": {}},
+    }
+    flat = {"name": "own", "description": "Own. " * 99, "input_schema": {"type": "object", "properties": {}}}
+    builtin = {"type": "web_search", "filters": {"allowed_domains": ["x.org"]}}
+    given = [cached, search, {"type": "function", "function": schema, "cache": 1}, flat, builtin]
     seen: list[Any] = []
 
     class Looking(AgentMiddleware[Any, Any, Any]):
@@ -335,11 +284,17 @@ def test_a_tools_extras_stay_with_its_signature() -> None:
             seen.extend(request.tools)
             return handler(request)
 
-    agent = create_agent(Single(script=mail_script(1)), [cached], middleware=[compressing(), Looking()])
+    agent = create_agent(Single(script=mail_script(1)), given, middleware=[compressing(), Looking()])
     run(agent, "Which?")
+    shown = {spec.function.name: spec.wire() for spec in wire_tools(seen[:3]) if spec.function}
+    assert list(shown) == ["read_log", "search", "other"]
+    assert all(not spec["function"].get("description") for spec in shown.values())
+    assert shown["search"]["function"]["parameters"]["properties"].keys() == {"query"}
+    assert shown["read_log"]["function"]["parameters"]["required"] == ["service"]
     assert seen[0].extras == cached.extras
-    assert seen[0].name == "read_log"
-    assert len(seen[0].description) < len(cached.description)
+    assert seen[2]["cache"] == 1
+    assert seen[3:] == [flat, builtin]
+    assert "Rule 20" in cached.description
 
 
 def test_the_callers_messages_are_not_changed() -> None:
@@ -352,15 +307,3 @@ def test_the_callers_messages_are_not_changed() -> None:
     agent = create_agent(Single(script=[AIMessage("7")]), [read_log], middleware=[compressing()])
     agent.invoke({"messages": given})
     assert [message.content for message in given] == [message.content for message in before]
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"on_other_model": "shorten"}, "on_other_model='shorten'"),
-        ({"router": object()}, "router must be a ContextRouter"),
-    ],
-)
-def test_settings_are_checked(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        AsymSpecContextMiddleware(**options)

@@ -15,6 +15,7 @@ EXPECTED = {
     "01_router.py": ("request 1234 failed: TimeoutError", "begins alike: True"),
     "02_smolagents_routed_model.py": ("answer: disk /dev/sdb1 is full", "with the error line"),
     "03_http.py": ("verifier: scripted", "answer: disk /dev/sdb1 is full"),
+    "05_langchain_agent.py": ("answer: disk /dev/sdb1 is full", "'is full' in them: True"),
 }
 
 
