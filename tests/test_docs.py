@@ -18,7 +18,7 @@ PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 BLOCK = re.compile(
     r"^(?:<!-- needs: (?P<needs>[a-z, ]+) -->\n+)?```python\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL
 )
-PROBE = {"engine": "torch", "compress": "bm25s", "smolagents": "smolagents"}
+PROBE = {"engine": "torch", "compress": "bm25s", "smolagents": "smolagents", "langchain": "langchain_core"}
 
 
 def _blocks() -> list[object]:
