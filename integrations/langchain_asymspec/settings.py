@@ -31,6 +31,7 @@ from asymspec_agents.messages import Message, ToolSpec
 from asymspec_agents.protocol import AsymSpecOptions, AsymSpecReport
 from asymspec_agents.recording import NULL_RECORDER, Recorder
 from asymspec_agents.router import RoutedContext
+from asymspec_agents.store import content_hash
 from asymspec_agents.tokens import EstimateCounter
 from asymspec_agents.views.prompt_size import prompt_tokens
 
@@ -184,6 +185,8 @@ class ModelSettings(BaseChatModel):
         }
         params["stop_sequences"] = params.pop("stop")  # a call's `stop` has its own place
         del params["session_id"]
+        if self.cache_salt is not None:  # goes into traces
+            params["cache_salt"] = content_hash(self.cache_salt)
         return {name: value for name, value in params.items() if value is not None}
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:

@@ -72,6 +72,7 @@ def test_no_form_of_a_model_shows_its_key() -> None:
     shown = [repr(model), str(model), dumps(model), repr(model._identifying_params), str(model.model_dump())]
     assert not [text for text in shown if "sk-secret" in text]
     assert "salt-secret" not in repr(model)
+    assert "salt-secret" not in str(model._identifying_params)
 
 
 @pytest.mark.parametrize(
