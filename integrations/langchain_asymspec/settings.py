@@ -66,12 +66,13 @@ class ModelSettings(BaseChatModel):
     # An error that showed what it was given would show keys.
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True)
 
-    backend: Backend | None = None
+    # What a connection is made of stays as it is: a change would not reach what was connected.
+    backend: Backend | None = Field(default=None, frozen=True)
+    base_url: str | None = Field(default=None, frozen=True)
+    api_key: SecretStr | None = Field(default=None, frozen=True)
+    timeout: float | None = Field(default=None, frozen=True)
+    max_retries: int | None = Field(default=None, frozen=True)
     router: Annotated[Router | None, SkipValidation] = Field(default=None, repr=False)
-    base_url: str | None = None
-    api_key: SecretStr | None = None
-    timeout: float | None = None
-    max_retries: int | None = None
     model: str | None = None
     asymspec: AsymSpecOptions | None = None
     max_tokens: int | None = None
@@ -112,7 +113,7 @@ class ModelSettings(BaseChatModel):
         elif self.base_url is None:
             raise ConfigurationError("neither backend nor base_url is given; one of them is needed")
         elif self.api_key is None and (key := from_env().api_key) is not None:
-            self.api_key = SecretStr(key)
+            self.__dict__["api_key"] = SecretStr(key)  # frozen from here on
         if self.router is not None and not callable(getattr(self.router, "route", None)):
             raise ConfigurationError(f"router must be a ContextRouter, not {type(self.router).__name__}")
         parameters_of(self._request_parameters(), {})

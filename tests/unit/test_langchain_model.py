@@ -53,6 +53,19 @@ def test_bad_settings_are_refused_by_name(fields: dict[str, Any], said: str) -> 
         ChatAsymSpec(**fields)
 
 
+def test_a_model_is_not_moved_to_another_server() -> None:
+    model = ChatAsymSpec(base_url=URL)
+    for name, value in (
+        ("base_url", "http://127.0.0.1:10"),
+        ("api_key", "k"),
+        ("backend", obedient_backend()),
+    ):
+        with pytest.raises(ValidationError, match="frozen"):
+            setattr(model, name, value)
+    model.max_tokens = 5
+    assert model._identifying_params["max_tokens"] == 5
+
+
 def test_nothing_is_asked_of_a_server_before_a_call() -> None:
     model = ChatAsymSpec(base_url=URL, max_retries=0)
     assert model.bind_tools([]).bind(max_tokens=3) is not None
