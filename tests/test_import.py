@@ -59,7 +59,9 @@ def run_in_base(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
-@pytest.mark.parametrize("name", ["torch", "numpy", "rich", "transformers", "smolagents", "bm25s", "pytest"])
+@pytest.mark.parametrize(
+    "name", ["torch", "numpy", "rich", "transformers", "smolagents", "langchain_core", "bm25s", "pytest"]
+)
 def test_the_base_is_bare(run_in_base: Run, name: str) -> None:
     assert f"No module named '{name}'" in run_in_base(f"import {name}").stderr
 
@@ -123,6 +125,7 @@ def test_the_command_line_explains_itself_with_only_the_base(run_in_base: Run, c
         ("from asymspec_agents.compress.llmlingua import LLMLingua2", "engine"),
         ("from asymspec_agents.compress.ranking import Bm25Ranker; Bm25Ranker()", "compress"),
         ("from smolagents_asymspec import AsymSpecModel", "smolagents"),
+        ("from langchain_asymspec import ChatAsymSpec", "langchain"),
     ],
 )
 def test_a_missing_extra_says_how_to_install_it(run_in_base: Run, code: str, extra: str) -> None:

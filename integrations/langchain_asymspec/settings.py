@@ -31,6 +31,7 @@ from asymspec_agents.messages import Message, ToolSpec
 from asymspec_agents.protocol import AsymSpecOptions, AsymSpecReport
 from asymspec_agents.recording import NULL_RECORDER, Recorder
 from asymspec_agents.router import RoutedContext
+from asymspec_agents.store import content_hash
 from asymspec_agents.tokens import EstimateCounter
 from asymspec_agents.views.prompt_size import prompt_tokens
 
@@ -62,14 +63,16 @@ class Router(Protocol):
 class ModelSettings(BaseChatModel):
     """The settings of a chat model, and all of it that is not answering; see ChatAsymSpec."""
 
-    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    # An error that showed what it was given would show keys.
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True)
 
-    backend: Backend | None = None
+    # What a connection is made of stays as it is: a change would not reach what was connected.
+    backend: Backend | None = Field(default=None, frozen=True)
+    base_url: str | None = Field(default=None, frozen=True)
+    api_key: SecretStr | None = Field(default=None, frozen=True)
+    timeout: float | None = Field(default=None, frozen=True)
+    max_retries: int | None = Field(default=None, frozen=True)
     router: Annotated[Router | None, SkipValidation] = Field(default=None, repr=False)
-    base_url: str | None = None
-    api_key: SecretStr | None = None
-    timeout: float | None = None
-    max_retries: int | None = None
     model: str | None = None
     asymspec: AsymSpecOptions | None = None
     max_tokens: int | None = None
@@ -110,7 +113,7 @@ class ModelSettings(BaseChatModel):
         elif self.base_url is None:
             raise ConfigurationError("neither backend nor base_url is given; one of them is needed")
         elif self.api_key is None and (key := from_env().api_key) is not None:
-            self.api_key = SecretStr(key)
+            self.__dict__["api_key"] = SecretStr(key)  # frozen from here on
         if self.router is not None and not callable(getattr(self.router, "route", None)):
             raise ConfigurationError(f"router must be a ContextRouter, not {type(self.router).__name__}")
         parameters_of(self._request_parameters(), {})
@@ -143,7 +146,9 @@ class ModelSettings(BaseChatModel):
 
     def with_router(self, router: Router) -> Self:
         """A copy that differs in its router only; backend and connections are shared."""
-        return self.model_copy(update={"router": router})
+        other = self.model_copy(update={"router": router})
+        other._router_token = uuid.uuid4().hex
+        return other
 
     def get_num_tokens(self, text: str) -> int:
         """Tokens of a text alone, by estimate unless the model has `custom_get_token_ids`."""
@@ -181,6 +186,8 @@ class ModelSettings(BaseChatModel):
         }
         params["stop_sequences"] = params.pop("stop")  # a call's `stop` has its own place
         del params["session_id"]
+        if self.cache_salt is not None:  # goes into traces
+            params["cache_salt"] = content_hash(self.cache_salt)
         return {name: value for name, value in params.items() if value is not None}
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:

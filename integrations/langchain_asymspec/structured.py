@@ -22,7 +22,7 @@ from langchain_core.utils.pydantic import is_basemodel_subclass
 
 __all__ = ["METHODS", "call_parser", "json_parser", "response_format", "schema_name", "structured"]
 
-METHODS = ("json_schema", "function_calling", "json_mode")
+METHODS = ("function_calling", "json_schema", "json_mode")
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 
 

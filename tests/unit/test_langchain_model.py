@@ -53,6 +53,19 @@ def test_bad_settings_are_refused_by_name(fields: dict[str, Any], said: str) -> 
         ChatAsymSpec(**fields)
 
 
+def test_a_model_is_not_moved_to_another_server() -> None:
+    model = ChatAsymSpec(base_url=URL)
+    for name, value in (
+        ("base_url", "http://127.0.0.1:10"),
+        ("api_key", "k"),
+        ("backend", obedient_backend()),
+    ):
+        with pytest.raises(ValidationError, match="frozen"):
+            setattr(model, name, value)
+    model.max_tokens = 5
+    assert model._identifying_params["max_tokens"] == 5
+
+
 def test_nothing_is_asked_of_a_server_before_a_call() -> None:
     model = ChatAsymSpec(base_url=URL, max_retries=0)
     assert model.bind_tools([]).bind(max_tokens=3) is not None
@@ -72,6 +85,16 @@ def test_no_form_of_a_model_shows_its_key() -> None:
     shown = [repr(model), str(model), dumps(model), repr(model._identifying_params), str(model.model_dump())]
     assert not [text for text in shown if "sk-secret" in text]
     assert "salt-secret" not in repr(model)
+    assert "salt-secret" not in str(model._identifying_params)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"base_url": "http://me:sk-secret@a"}, {"base_url": URL, "top_q": 1}, {"base_url": 5}]
+)
+def test_no_error_shows_a_key(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        ChatAsymSpec(api_key="sk-secret", **fields)
+    assert "sk-secret" not in str(caught.value)
 
 
 def test_a_model_that_names_a_server_can_be_pickled() -> None:
@@ -128,6 +151,7 @@ def test_routers_that_cannot_be_told_apart_share_no_answers() -> None:
     model = ChatAsymSpec(backend=backend, cache=cache, router=router)
     assert model.invoke("Hello").content == model.invoke("Hello").content == "answer 1"
     assert ChatAsymSpec(backend=backend, cache=cache, router=Own()).invoke("Hello").content == "answer 2"
+    assert model.with_router(Own()).invoke("Hello").content == "answer 3"
 
 
 def test_a_field_can_be_configured_call_by_call() -> None:
