@@ -309,7 +309,7 @@ def main() -> None:
     parser.add_argument("role", nargs="?", default="run", choices=("run", "upstream", "bare"))
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60.0, help="of load on the gateway")
-    parser.add_argument("--turn", type=float, default=10.0, help="seconds at a time")
+    parser.add_argument("--turn", type=float, default=20.0, help="seconds at a time")
     parser.add_argument("--chunks", type=int, default=20, help="of an answer")
     parser.add_argument("--interval", type=float, default=0.1, help="seconds between chunks")
     parser.add_argument("--upstream", default="")
