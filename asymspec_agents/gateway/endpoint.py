@@ -107,6 +107,7 @@ class Endpoint:
             headers=request.headers.raw,
             request_id=request.state.request_id,
             tenant=request.state.tenant,
+            query=request.url.query,
         )
         return call, translation
 

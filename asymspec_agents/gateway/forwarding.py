@@ -111,7 +111,7 @@ class Forwarder:
             headers = upstream.authorized(request_headers(call.headers), authorization)
             headers.append((b"x-request-id", call.request_id.encode("ascii")))
             started_s = time.monotonic()
-            response = await upstream.post(call.path, prepared.content, headers)
+            response = await upstream.post(call.target, prepared.content, headers)
         except UpstreamError as error:
             self._observer.failed(call, error.failure)
             raise

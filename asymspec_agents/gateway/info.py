@@ -116,6 +116,8 @@ class Info:
     async def _passed(self, request: Request, path: str) -> Response:
         try:
             upstream = self._forwarder.choose(None)
+            query = request.url.query
+            path = f"{path}?{query}" if query else path
             answer = await upstream.get(path, _authorization(request), _headers(request))
             upstream.check_status(answer.status_code)
         except (UpstreamError, RefusedError) as error:
