@@ -6,11 +6,12 @@ Upstream, gateway, bare proxy and clients are processes of their own on this mac
 call after another: an agent's conversation that grows by a turn with every call, with one long tool result
 that the compressed view shortens. The upstream answers a call's first chunk at once and the others at a
 fixed pace, each with the ids of client, call and chunk; the client checks that it gets every chunk of its
-own, in order, and nothing else. Clients begin spread over the time of one answer, not all at once. Time goes
-to the gateway and to the bare proxy in turns of a few seconds.
+own, in order, and nothing else. First one client calls the gateway and the bare proxy by turns, for answers
+of one chunk. Then all clients call, spread over the time of one answer, either for some seconds by turns.
 
 Latency is a call's time beyond what the upstream's pace takes, and the time to its first chunk; what the
-gateway adds is the difference of the medians. Memory is the gateway's resident set, each second.
+gateway adds is the difference of the medians. Memory is the gateway's resident set, each second. On a busy
+machine calls wait for each other, so that only the CPU time of a call tells the two proxies apart.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -60,8 +62,8 @@ def chunk(client: str, call: int, index: int, num_chunks: int) -> bytes:
 DONE = b"data: [DONE]\n\n"
 
 
-async def serve_upstream(num_chunks: int, interval_s: float) -> None:
-    """Answers until it is ended; prints its port."""
+async def serve_upstream(interval_s: float) -> None:
+    """Answers with a chunk for each of `max_tokens` until it is ended; prints its port."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
@@ -76,7 +78,9 @@ async def serve_upstream(num_chunks: int, interval_s: float) -> None:
                     lines = f"content-type: application/json\r\ncontent-length: {len(told)}"
                     writer.write(f"HTTP/1.1 200 OK\r\n{lines}\r\n\r\n".encode() + told)
                     continue
-                client, call = json.loads(body)["user"].split("-")
+                asked = json.loads(body)
+                num_chunks = asked["max_tokens"]
+                client, call = asked["user"].split("-")
                 lines = "content-type: text/event-stream\r\ntransfer-encoding: chunked"
                 writer.write(f"HTTP/1.1 200 OK\r\n{lines}\r\n\r\n".encode())
                 for index in range(num_chunks):
@@ -190,6 +194,7 @@ async def ask(port: int, client: str, call: int, num_chunks: int, interval_s: fl
         "model": "scripted",
         "user": f"{client}-{call}",
         "stream": True,
+        "max_tokens": num_chunks,
         "messages": conversation(client, call),
     }
     content = json.dumps(body).encode()
@@ -215,11 +220,53 @@ async def ask(port: int, client: str, call: int, num_chunks: int, interval_s: fl
         writer.close()
 
 
-async def drive(ports: dict[str, int], options: argparse.Namespace, gateway_pid: int) -> dict[str, Any]:
-    """Keeps the clients asking, one target after the other, until the gateway has had its seconds."""
-    seen = {target: Seen() for target in ports}
-    next_call = dict.fromkeys(range(options.clients), 0)
+async def drive(ports: dict[str, int], options: argparse.Namespace, pids: dict[str, int]) -> dict[str, Any]:
+    """One client alone, then all of them until the gateway has had its seconds; what they saw."""
+    for port in ports.values():  # what a process does only once is not what a call takes
+        warm_up = (
+            ask(port, f"c{number}", 0, options.chunks, options.interval, Seen())
+            for number in range(options.clients)
+        )
+        await asyncio.gather(*warm_up)
     memory_mib: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            memory_mib.append(resident_mib(pids["gateway"]))
+            await asyncio.sleep(1)
+
+    watching = asyncio.create_task(watch())
+    alone = {target: Seen() for target in ports}
+    for call in range(options.calls_alone):
+        for target, port in ports.items():
+            await ask(port, "c0", call, 1, options.interval, alone[target])
+    together, cpu_s = await _together(ports, options, pids)
+    watching.cancel()
+    rest = memory_mib[len(memory_mib) // 4 :]
+    both = {"alone": _rows(alone), "together": _rows(together)}
+    for target, seconds in cpu_s.items():
+        both["together"][target]["cpu_ms_per_call"] = _ms(seconds / len(together[target].first_s))
+    return {
+        **both,
+        "problems": [
+            problem for seen in (alone, together) for of in seen.values() for problem in of.problems
+        ],
+        "gateway_memory_mib": {
+            "start": memory_mib[0],
+            "first_quarter": rest[0],
+            "end": memory_mib[-1],
+            "growth_after_first_quarter": round(max(rest) - rest[0], 1),
+        },
+    }
+
+
+async def _together(
+    ports: dict[str, int], options: argparse.Namespace, pids: dict[str, int]
+) -> tuple[dict[str, Seen], dict[str, float]]:
+    """What all clients saw of each target, and the seconds of CPU that it took."""
+    seen = {target: Seen() for target in ports}
+    cpu_s = dict.fromkeys(ports, 0.0)
+    next_call = dict.fromkeys(range(options.clients), 0)
 
     async def keep_asking(number: int, target: str, until_s: float) -> None:
         await asyncio.sleep(number / options.clients * options.chunks * options.interval)
@@ -227,42 +274,31 @@ async def drive(ports: dict[str, int], options: argparse.Namespace, gateway_pid:
             call, next_call[number] = next_call[number], next_call[number] + 1
             await ask(ports[target], f"c{number}", call, options.chunks, options.interval, seen[target])
 
-    async def watch() -> None:
-        while True:
-            memory_mib.append(resident_mib(gateway_pid))
-            await asyncio.sleep(1)
-
-    for port in ports.values():  # what a process does only once is not what a call takes
-        warm_up = (
-            ask(port, f"c{number}", 0, options.chunks, options.interval, Seen())
-            for number in range(options.clients)
-        )
-        await asyncio.gather(*warm_up)
-    watching = asyncio.create_task(watch())
     spent_s = 0.0
     while spent_s < options.seconds:
         turn_s = min(options.turn, options.seconds - spent_s)
         for target in ports:
+            before_s = cpu_seconds(pids[target])
             until_s = time.perf_counter() + turn_s
             await asyncio.gather(*(keep_asking(n, target, until_s) for n in range(options.clients)))
+            cpu_s[target] += cpu_seconds(pids[target]) - before_s
         spent_s += turn_s
-    watching.cancel()
-    rows = {target: of_target.row() for target, of_target in seen.items()}
-    rest = memory_mib[len(memory_mib) // 4 :]
-    return {
-        "targets": rows,
-        "added_ms": {
-            name: round(rows["gateway"][name]["median"] - rows["bare"][name]["median"], 2)
-            for name in ("first_chunk_ms", "beyond_pace_ms")
-        },
-        "problems": [problem for of_target in seen.values() for problem in of_target.problems[:5]],
-        "gateway_memory_mib": {
-            "start": memory_mib[0],
-            "first_quarter": memory_mib[len(memory_mib) // 4],
-            "end": memory_mib[-1],
-            "growth_after_first_quarter": round(max(rest) - rest[0], 1),
-        },
+    return seen, cpu_s
+
+
+def _rows(seen: dict[str, Seen]) -> dict[str, Any]:
+    rows: dict[str, Any] = {target: of_target.row() for target, of_target in seen.items()}
+    rows["added_ms"] = {
+        name: round(rows["gateway"][name]["median"] - rows["bare"][name]["median"], 2)
+        for name in ("first_chunk_ms", "beyond_pace_ms")
     }
+    return rows
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time the process has taken (Linux)."""
+    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_mib(pid: int) -> float:
@@ -291,7 +327,7 @@ def first_line(running: subprocess.Popen[str]) -> str:
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """All processes, and what the clients saw."""
-    pace = ("--chunks", str(options.chunks), "--interval", str(options.interval))
+    pace = ("--interval", str(options.interval))
     script = str(Path(__file__).resolve())
     with contextlib.ExitStack() as stack:
         upstream = f"http://127.0.0.1:{first_line(stack.enter_context(process(script, 'upstream', *pace)))}"
@@ -301,7 +337,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         )
         address = first_line(gateway).split()[1]
         ports = {"gateway": int(address.split(":")[2].split("/")[0]), "bare": int(first_line(bare))}
-        return asyncio.run(drive(ports, options, gateway.pid))
+        return asyncio.run(drive(ports, options, {"gateway": gateway.pid, "bare": bare.pid}))
 
 
 def main() -> None:
@@ -309,19 +345,20 @@ def main() -> None:
     parser.add_argument("role", nargs="?", default="run", choices=("run", "upstream", "bare"))
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60.0, help="of load on the gateway")
-    parser.add_argument("--turn", type=float, default=10.0, help="seconds at a time")
-    parser.add_argument("--chunks", type=int, default=20, help="of an answer")
+    parser.add_argument("--turn", type=float, default=20.0, help="seconds at a time")
+    parser.add_argument("--calls-alone", type=int, default=200, help="of one client, before the others come")
+    parser.add_argument("--chunks", type=int, default=40, help="of an answer")
     parser.add_argument("--interval", type=float, default=0.1, help="seconds between chunks")
     parser.add_argument("--upstream", default="")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     options = parser.parse_args()
     if options.role == "upstream":
-        asyncio.run(serve_upstream(options.chunks, options.interval))
+        asyncio.run(serve_upstream(options.interval))
     elif options.role == "bare":
         serve_bare(options.upstream)
     else:
         results = run(options)
-        names = ("clients", "seconds", "turn", "chunks", "interval")
+        names = ("clients", "seconds", "turn", "calls_alone", "chunks", "interval")
         made_with = provenance(
             "httpx", "starlette", "uvicorn", **{name: getattr(options, name) for name in names}
         )

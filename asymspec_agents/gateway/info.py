@@ -51,9 +51,10 @@ class Info:
 
     async def _problem(self, request: Request, upstream: Upstream) -> str | None:
         try:
-            info = await upstream.info(_authorization(request))
+            info = await upstream.present(_authorization(request))
         except UpstreamError as error:
-            return error.failure.message
+            is_there = error.failure.status == 401  # it wants a client's own key
+            return None if is_there else error.failure.message
         if info is None and self._options.on_plain_upstream == "refuse":
             return "an upstream does not speak AsymSpec, and on_plain_upstream is 'refuse'"
         return None
@@ -115,8 +116,10 @@ class Info:
     async def _passed(self, request: Request, path: str) -> Response:
         try:
             upstream = self._forwarder.choose(None)
+            query = request.url.query
+            path = f"{path}?{query}" if query else path
             answer = await upstream.get(path, _authorization(request), _headers(request))
-            self._forwarder.check_status(upstream, answer.status_code)
+            upstream.check_status(answer.status_code)
         except (UpstreamError, RefusedError) as error:
             return failure_response(error.failure)
         response = Response(answer.content, status_code=answer.status_code)

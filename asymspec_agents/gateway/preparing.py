@@ -73,10 +73,10 @@ class Prepared:
 
 def untouched(call: Call, speaks_asymspec: bool) -> Prepared:
     """The call as it came, apart from what keeps the caches of an AsymSpec server's clients apart."""
-    own = call.fields.get("asymspec") is not None
+    has_both = speaks_asymspec and call.fields.get("asymspec") is not None
     extra = _salt(call) if speaks_asymspec else {}
     content = _rewritten(call, extra) if extra else call.raw
-    return Prepared(content, call.fields, "client" if own else "full")
+    return Prepared(content, call.fields, "client" if has_both else "full")
 
 
 def both_views(call: Call, find_router: FindRouter, options: AsymSpecOptions) -> Prepared:
