@@ -14,11 +14,11 @@ import pytest
 
 from tests.architecture import ROOT
 
-PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/gateway.md")
 BLOCK = re.compile(
     r"^(?:<!-- needs: (?P<needs>[a-z, ]+) -->\n+)?```python\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL
 )
-PROBE = {"engine": "torch", "compress": "bm25s", "smolagents": "smolagents"}
+PROBE = {"engine": "torch", "compress": "bm25s", "gateway": "starlette", "smolagents": "smolagents"}
 
 
 def _blocks() -> list[object]:

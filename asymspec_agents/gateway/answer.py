@@ -15,7 +15,8 @@ __all__ = ["Answer", "Call"]
 class Call:
     """One call of a client: `raw` is the body's bytes and `fields` the same, parsed.
 
-    `tenant` stands for the client's key, None where no keys are asked for. `headers` are the client's.
+    `tenant` stands for the client's key, None where no keys are asked for. `headers` are the client's, and
+    `query` stands behind the `?` of its URL.
     """
 
     path: str
@@ -24,6 +25,12 @@ class Call:
     headers: RawHeaders = field(repr=False)
     request_id: str
     tenant: str | None = None
+    query: str = ""
+
+    @property
+    def target(self) -> str:
+        """Where it goes at its upstream."""
+        return f"{self.path}?{self.query}" if self.query else self.path
 
     @property
     def model(self) -> str | None:

@@ -18,7 +18,7 @@ from ..server.failing import http_failure
 from ..server.guard import Guard
 from ..views.fitting import PromptCounter
 from ..views.policy import ViewPolicy
-from .checking import Check, Guarded
+from .checking import Check, Guarded, URLCheck
 from .endpoint import Endpoint
 from .forwarding import Forwarder
 from .info import Info
@@ -76,6 +76,8 @@ def create_gateway(
     async def close() -> None:
         await shadow.close()
         await forwarder.close()
+        if isinstance(check, URLCheck):
+            await check.aclose()
         if cache is not None:
             cache.close()
 

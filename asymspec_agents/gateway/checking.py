@@ -76,12 +76,16 @@ class URLCheck:
 
     def __init__(self, url: str, api_key: str | None = None) -> None:
         try:
-            ConnectionOptions(url, api_key=api_key)
+            ConnectionOptions(url.partition("?")[0], api_key=api_key)
         except ConfigurationError as error:
             raise ConfigurationError(f"check_url: {error}") from error
         self._url = url
         headers = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
         self._client = httpx.AsyncClient(headers=headers, timeout=None, follow_redirects=False)
+
+    async def aclose(self) -> None:
+        """Closes its connections."""
+        await self._client.aclose()
 
     async def __call__(self, call: CheckedCall) -> str | None:
         shown = {"request_id": call.request_id, "path": call.path, "model": call.model, "body": call.body}

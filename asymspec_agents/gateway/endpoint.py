@@ -107,6 +107,7 @@ class Endpoint:
             headers=request.headers.raw,
             request_id=request.state.request_id,
             tenant=request.state.tenant,
+            query=request.url.query,
         )
         return call, translation
 
@@ -124,10 +125,12 @@ class Endpoint:
             await asyncio.wait((working, leaving, stopping), return_when=asyncio.FIRST_COMPLETED)
             if working.done():
                 return working.result()
-            working.add_done_callback(_abandon)
             if stopping.done():
                 raise RefusedError(STOPPING)
             raise ClientDisconnect
+        except BaseException:
+            working.add_done_callback(_abandon)
+            raise
         finally:
             for task in (working, leaving, stopping):
                 task.cancel()

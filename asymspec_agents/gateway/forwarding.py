@@ -111,7 +111,7 @@ class Forwarder:
             headers = upstream.authorized(request_headers(call.headers), authorization)
             headers.append((b"x-request-id", call.request_id.encode("ascii")))
             started_s = time.monotonic()
-            response = await upstream.post(call.path, prepared.content, headers)
+            response = await upstream.post(call.target, prepared.content, headers)
         except UpstreamError as error:
             self._observer.failed(call, error.failure)
             raise
@@ -144,12 +144,15 @@ class Forwarder:
         )
         pieces = self._pieces(response)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if status == 200 and kind == "text/event-stream" and is_plain:
+        is_stream = status == 200 and kind == "text/event-stream"
+        if is_stream and is_plain:
             chunks = self._chunks(sent, response, pieces, tap)
             return Answer(status, headers, chunks=chunks, close=response.aclose)
         try:
+            if is_stream:
+                raise BackendError("a stream in an encoding that was not asked for")
             content = await self._whole(pieces)
-            self.check_status(sent.upstream, status)
+            sent.upstream.check_status(status)
             if status == 200 and is_plain:
                 content = tap.whole(content)
         except (httpx.HTTPError, TimeoutError, BackendError) as error:
@@ -161,16 +164,6 @@ class Forwarder:
         if status == 200:
             self._answered(sent, tap)
         return Answer(status, headers, content)
-
-    def check_status(self, upstream: Upstream, status: int) -> None:
-        """Raises UpstreamError for answers that are not the client's business."""
-        if 300 <= status < 400:
-            text = f"the upstream answered with {status}, a redirect, which a gateway does not follow"
-            raise UpstreamError(Failure(502, "upstream_redirect", text))
-        is_own_key = not self._options.forwards_client_key or upstream.options.api_key is not None
-        if status in (401, 407) and is_own_key:
-            text = "the upstream refused this gateway's key"
-            raise UpstreamError(Failure(502, "upstream_refused_key", text))
 
     async def _chunks(
         self, sent: _Sent, response: httpx.Response, pieces: AsyncGenerator[bytes, None], tap: EventTap

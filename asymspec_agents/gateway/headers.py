@@ -56,7 +56,9 @@ def answer_headers(given: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
     passed = [
         (name, value)
         for name, value in _end_to_end(given)
-        if name not in _OWN_ANSWER and name not in (b"set-cookie", b"set-cookie2")
+        if name not in _OWN_ANSWER
+        and name not in (b"set-cookie", b"set-cookie2")
+        and not name.startswith(b"x-asymspec-")
     ]
     # The gateway answers with its own id, which the upstream was given; another one still helps to ask there.
     return [(b"x-upstream-request-id" if name == b"x-request-id" else name, value) for name, value in passed]

@@ -16,7 +16,7 @@ from ..wire.handshake import PATH
 from ..wire.reading import read_object
 from .failing import UpstreamError, model_missing
 from .forwarding import Forwarder
-from .headers import answer_headers
+from .headers import RawHeaders, answer_headers, request_headers
 from .metrics import CONTENT_TYPE, GatewayMetrics
 from .options import GatewayOptions
 from .shadow import Shadow
@@ -51,9 +51,10 @@ class Info:
 
     async def _problem(self, request: Request, upstream: Upstream) -> str | None:
         try:
-            info = await upstream.info(_authorization(request))
+            info = await upstream.present(_authorization(request))
         except UpstreamError as error:
-            return error.failure.message
+            is_there = error.failure.status == 401  # it wants a client's own key
+            return None if is_there else error.failure.message
         if info is None and self._options.on_plain_upstream == "refuse":
             return "an upstream does not speak AsymSpec, and on_plain_upstream is 'refuse'"
         return None
@@ -95,7 +96,9 @@ class Info:
     async def _models(self, request: Request) -> list[dict[str, Any]]:
         listed: list[dict[str, Any]] = []
         if self._forwarder.default is not None:
-            response = await self._forwarder.default.get("/v1/models", _authorization(request))
+            response = await self._forwarder.default.get(
+                "/v1/models", _authorization(request), _headers(request)
+            )
             try:
                 data = read_object(response.content).get("data")
             except BackendError:
@@ -113,14 +116,22 @@ class Info:
     async def _passed(self, request: Request, path: str) -> Response:
         try:
             upstream = self._forwarder.choose(None)
-            answer = await upstream.get(path, _authorization(request))
-            self._forwarder.check_status(upstream, answer.status_code)
+            query = request.url.query
+            path = f"{path}?{query}" if query else path
+            answer = await upstream.get(path, _authorization(request), _headers(request))
+            upstream.check_status(answer.status_code)
         except (UpstreamError, RefusedError) as error:
             return failure_response(error.failure)
         response = Response(answer.content, status_code=answer.status_code)
         length = (b"content-length", str(len(answer.content)).encode())
         response.raw_headers = [*answer_headers(answer.headers.raw), length]
         return response
+
+
+def _headers(request: Request) -> RawHeaders:
+    """What goes upstream of a question's headers, with its id."""
+    identity = (b"x-request-id", request.state.request_id.encode("ascii"))
+    return [*request_headers(request.headers.raw), identity]
 
 
 def _authorization(request: Request) -> bytes | None:

@@ -73,33 +73,34 @@ class Prepared:
 
 def untouched(call: Call, speaks_asymspec: bool) -> Prepared:
     """The call as it came, apart from what keeps the caches of an AsymSpec server's clients apart."""
-    own = call.fields.get("asymspec") is not None
+    has_both = speaks_asymspec and call.fields.get("asymspec") is not None
     extra = _salt(call) if speaks_asymspec else {}
     content = _rewritten(call, extra) if extra else call.raw
-    return Prepared(content, call.fields, "client" if own else "full")
+    return Prepared(content, call.fields, "client" if has_both else "full")
 
 
 def both_views(call: Call, find_router: FindRouter, options: AsymSpecOptions) -> Prepared:
     """The call with its compressed view beside the full one. Raises what routing raises."""
-    routed = _routed(call, find_router)
+    given = _messages(call)
+    routed = _routed(call, given, find_router)
     extra = {"asymspec": routed.request(options).wire(), **_salt(call)}
     if call.fields.get("temperature") is None:
         extra["temperature"] = 0  # where it is left out, servers may sample
-    changed = _full_messages(call, routed)
+    changed = _full_messages(call, given, routed)
     content = _rewritten(call, {**changed, **extra})
     return Prepared(content, {**call.fields, **changed}, "both", routed.report)
 
 
 def compressed_view(call: Call, find_router: FindRouter) -> Prepared:
     """The call with the compressed view in place of the full one. Raises what routing raises."""
-    routed = _routed(call, find_router)
-    given = parse_messages(call.fields["messages"])
+    given = _messages(call)
+    routed = _routed(call, given, find_router)
     changed: dict[str, Any] = {}
     if routed.compressed != given:
         changed["messages"] = _wire(call.fields["messages"], given, routed.compressed)
     if routed.compressed_tools != routed.tools:
         changed["tools"] = [tool.wire() for tool in routed.compressed_tools]
-    full = {**call.fields, **_full_messages(call, routed)}
+    full = {**call.fields, **_full_messages(call, given, routed)}
     return Prepared(_rewritten(call, changed), full, "compressed", routed.report)
 
 
@@ -110,19 +111,21 @@ def ceiling_body(call: Call, prepared: Prepared) -> dict[str, Any]:
     return body | {"temperature": 0} | _salt(call) if prepared.view == "both" else body
 
 
-def _routed(call: Call, find_router: FindRouter) -> RoutedContext:
-    fields = call.fields
-    if "messages" not in fields:
+def _messages(call: Call) -> tuple[Message, ...]:
+    if "messages" not in call.fields:
         raise MessageError("messages is missing; a chat completion needs a list of them")
-    messages, tools = parse_messages(fields["messages"]), parse_tools(fields.get("tools"))
-    limits = (fields.get("max_tokens"), fields.get("max_completion_tokens"))
+    return parse_messages(call.fields["messages"])
+
+
+def _routed(call: Call, given: tuple[Message, ...], find_router: FindRouter) -> RoutedContext:
+    limits = (call.fields.get("max_tokens"), call.fields.get("max_completion_tokens"))
     counts = [limit for limit in limits if isinstance(limit, int) and not isinstance(limit, bool)]
-    return find_router(max((count for count in counts if count > 0), default=None)).route(messages, tools)
+    router = find_router(max((count for count in counts if count > 0), default=None))
+    return router.route(given, parse_tools(call.fields.get("tools")))
 
 
-def _full_messages(call: Call, routed: RoutedContext) -> dict[str, Any]:
+def _full_messages(call: Call, given: tuple[Message, ...], routed: RoutedContext) -> dict[str, Any]:
     """The messages where the full view's are others: texts in place of files, or cut to the limit."""
-    given = parse_messages(call.fields["messages"])
     if routed.full == given:
         return {}
     return {"messages": _wire(call.fields["messages"], given, routed.full)}

@@ -19,9 +19,10 @@ from ..errors import AsymSpecError, BackendError, NotAsymSpecError
 from ..router import ContextRouter
 from ..views.fitting import PromptCounter
 from ..views.policy import ViewPolicy
+from ..wire.failures import Failure
 from ..wire.handshake import PATH, ServerInfo
 from ..wire.reading import read_object
-from .failing import upstream_failure
+from .failing import UpstreamError, upstream_failure
 from .headers import RawHeaders
 from .options import GatewayOptions, UpstreamOptions
 
@@ -33,11 +34,13 @@ MakeRouter = Callable[[ViewPolicy, PromptCounter | None], ContextRouter]
 
 WRITE_S = 60.0
 ASK_S = 10.0  # for a handshake, or a token count
+KEEPALIVE_S = 4.0  # less than servers wait (uvicorn: 5), so that a call never meets a connection that closes
+READY_S = 1.0  # how often a server is asked whether it is there
 ANSWER_TOKENS = 1_024  # room for an answer; requests that ask for more get more, in whole steps of it
 PROMPT_SLACK_TOKENS = 64
 MAX_ROUTERS = 4
 # Their answers to an unknown path say nothing about AsymSpec.
-UNDECIDED = frozenset({401, 403, 407, 408, 425, 429})
+UNDECIDED = frozenset({403, 407, 408, 425, 429})
 
 
 class Upstream:
@@ -49,13 +52,16 @@ class Upstream:
         self._make_router = make_router
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(None, connect=gateway.connect_s, write=WRITE_S),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=100),
+            limits=httpx.Limits(
+                max_connections=None, max_keepalive_connections=100, keepalive_expiry=KEEPALIVE_S
+            ),
             follow_redirects=False,
         )
         # The connections are shared, so one client's cookie must never go out with another one's request.
         self._client.cookies = httpx.Cookies(CookieJar(DefaultCookiePolicy(allowed_domains=[])))
         self._info: ServerInfo | None = None
         self._asked_s: float | None = None
+        self._heard_s: float | None = None
         self._asking: asyncio.Task[ServerInfo | None] | None = None
         self._lock = threading.Lock()
         self._routers: OrderedDict[int, ContextRouter] = OrderedDict()
@@ -76,15 +82,26 @@ class Upstream:
         `authorization` is the header of a client whose key is forwarded. Raises UpstreamError where it cannot
         be asked.
         """
-        is_known = self._asked_s is not None
-        if is_known and time.monotonic() - (self._asked_s or 0) < self._gateway.handshake_s:
+        if self._asked_s is None:
+            if self._gateway.forwards_client_key:  # whose refusal is no one else's
+                return await self._ask(authorization)
+            return await asyncio.shield(self._question(authorization))
+        if time.monotonic() - self._asked_s >= self._gateway.handshake_s:
+            self._question(authorization)
+        return self._info
+
+    async def present(self, authorization: bytes | None = None) -> ServerInfo | None:
+        """As `info`, of a server that is there now: it is asked anew. Raises UpstreamError if it is not."""
+        if self._heard_s is not None and time.monotonic() - self._heard_s < READY_S:
             return self._info
+        return await asyncio.shield(self._question(authorization))
+
+    def _question(self, authorization: bytes | None) -> asyncio.Task[ServerInfo | None]:
+        """The question that is being asked, at most one at a time."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask(authorization))
             self._asking.add_done_callback(_seen)
-        if is_known:
-            return self._info
-        return await asyncio.shield(self._asking)
+        return self._asking
 
     def doubt(self) -> None:
         """Has the server asked again before the next call: it did not do what it said."""
@@ -97,7 +114,7 @@ class Upstream:
             if self._asked_s is not None:  # what was known stands, and is asked for again in a while
                 self._asked_s = time.monotonic()
             raise
-        self._asked_s = time.monotonic()
+        self._asked_s = self._heard_s = time.monotonic()
         if info != self._info:
             with self._lock:
                 self._info = info
@@ -106,6 +123,12 @@ class Upstream:
 
     async def _handshake(self, authorization: bytes | None) -> ServerInfo | None:
         response = await self.get(PATH, authorization)
+        if 300 <= response.status_code < 400:  # an unknown path may lead anywhere
+            return None
+        self.check_status(response.status_code)
+        if response.status_code == 401:
+            text = "the upstream refused the API key"
+            raise UpstreamError(Failure(401, "invalid_api_key", text))
         if response.status_code >= 500 or response.status_code in UNDECIDED:
             raise upstream_failure(BackendError(f"{PATH} gives status {response.status_code}"))
         if response.status_code >= 300:
@@ -119,9 +142,11 @@ class Upstream:
             return None
         return info if info.modes else None
 
-    async def get(self, path: str, authorization: bytes | None = None) -> httpx.Response:
+    async def get(
+        self, path: str, authorization: bytes | None = None, headers: RawHeaders | None = None
+    ) -> httpx.Response:
         """The whole answer at `path`, whatever its status. Raises UpstreamError where there is none."""
-        request = self._request("GET", path, None, self.authorized([], authorization))
+        request = self._request("GET", path, None, self.authorized(headers or [], authorization))
         try:
             with anyio.fail_after(ASK_S):
                 return await self._client.send(request)
@@ -136,6 +161,16 @@ class Upstream:
                 return await self._client.send(request, stream=True)
         except (httpx.HTTPError, TimeoutError) as error:
             raise upstream_failure(error, self._gateway.first_byte_s) from error
+
+    def check_status(self, status: int) -> None:
+        """Raises UpstreamError for a redirect, and for a refusal of the gateway's own key."""
+        if 300 <= status < 400:
+            text = f"the upstream answered with {status}, a redirect, which a gateway does not follow"
+            raise UpstreamError(Failure(502, "upstream_redirect", text))
+        is_own_key = not self._gateway.forwards_client_key or self.options.api_key is not None
+        if status in (401, 407) and is_own_key:
+            text = "the upstream refused this gateway's key"
+            raise UpstreamError(Failure(502, "upstream_refused_key", text))
 
     def authorized(self, headers: RawHeaders, authorization: bytes | None) -> RawHeaders:
         """The headers with the upstream's own key, or else with the client's where that is forwarded."""

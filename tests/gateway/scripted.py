@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-__all__ = ["ASYMSPEC", "Got", "Script", "Upstream", "chunk", "chunks", "completion"]
+__all__ = ["ASYMSPEC", "Got", "Script", "Upstream", "chunk", "chunks", "completion", "completion_for"]
 
 ASYMSPEC: Mapping[str, Any] = {
     "version": 1,
@@ -32,6 +32,7 @@ class Got:
     path: str
     headers: list[tuple[str, str]]
     content: bytes
+    query: str = ""
     end: str = "open"
 
     @property
@@ -66,6 +67,7 @@ class Upstream:
 
     def __init__(self, info: Mapping[str, Any] | None = ASYMSPEC) -> None:
         self.info = info
+        self.key: str | None = None
         self.num_handshakes = 0
         self.answer: Answer
         self.got: list[Got]
@@ -89,7 +91,10 @@ class Upstream:
             return
         content = b"".join([piece async for piece in _body(receive)])
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-        got = Got(scope["path"], headers, content)
+        got = Got(scope["path"], headers, content, scope["query_string"].decode())
+        if self.key is not None and got.header("authorization") != f"Bearer {self.key}":
+            await self._send(Script([b'{"error":"key"}'], 401), got, receive, send)
+            return
         if scope["path"] == "/v1/asymspec":
             self.num_handshakes += 1
             await self._send(self._handshake(), got, receive, send)

@@ -55,6 +55,17 @@ def test_a_clients_key_goes_on_only_if_asked(pair: Pair) -> None:
     assert app.calls[0].header("authorization") is None
 
 
+def test_a_forwarded_key_that_is_wrong_is_its_clients_concern() -> None:
+    with upstream() as (app, address), gateway(address, forwards_client_key=True) as url:
+        app.key = "right"
+        assert httpx.get(url + "/ready").status_code == 200
+        refused = ask(url, headers=bearer("wrong"))
+        assert ask(url, headers=bearer("right")).status_code == 200
+        refused_later = ask(url, headers=bearer("wrong"))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (401, "invalid_api_key")
+    assert (refused_later.status_code, refused_later.content) == (401, b'{"error":"key"}')
+
+
 def test_a_key_of_a_route_goes_to_that_route_only() -> None:
     from asymspec_agents.gateway.options import UpstreamOptions
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import json
 import time
 from collections.abc import Callable
@@ -43,12 +45,22 @@ def test_an_upstream_that_is_not_there() -> None:
         assert httpx.get(url + "/health").status_code == 200
 
 
-def test_an_upstream_that_goes_and_comes_back() -> None:
-    with upstream() as (_, address), gateway(address) as url:
-        assert httpx.get(url + "/ready").status_code == 200
-        assert ask(url).status_code == 200
-    with gateway(address) as url:
+def test_readiness_is_that_of_the_upstream_now() -> None:
+    with contextlib.ExitStack() as stack:
+        with upstream() as (_, address):
+            url = stack.enter_context(gateway(address))
+            assert httpx.get(url + "/ready").status_code == 200
+            assert ask(url).status_code == 200
+        eventually(lambda: httpx.get(url + "/ready").status_code == 503)
         assert error_code(ask(url)) == (502, "upstream_unreachable")
+        assert httpx.get(url + "/health").status_code == 200
+
+
+def test_a_stream_in_an_encoding_that_nobody_asked_for(pair: Pair) -> None:
+    app, url = pair
+    packed = gzip.compress(b"".join(chunks("a")))
+    app.answer = lambda got: Script([packed], headers=[EVENTS, ("content-encoding", "gzip")])
+    assert error_code(ask(url, STREAM)) == (502, "upstream_broken")
 
 
 @pytest.mark.parametrize("body", [CHAT, STREAM])

@@ -61,6 +61,13 @@ def test_an_explicit_null_asks_for_a_plain_answer(pair: Pair) -> None:
     assert answer.headers["x-asymspec-view"] == "full"
 
 
+def test_a_query_goes_along(pair: Pair) -> None:
+    upstream, url = pair
+    ask(url, path="/v1/chat/completions?api-version=1&a=%2F%3F")
+    httpx.get(url + "/v1/models?limit=2")
+    assert [got.query for got in upstream.got] == ["api-version=1&a=%2F%3F", "limit=2"]
+
+
 def test_a_temperature_that_is_asked_for_is_the_upstreams_to_judge(pair: Pair) -> None:
     upstream, url = pair
     ask(url, {**CHAT, "temperature": 0.7})

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.gateway.scripted import ASYMSPEC, EVENTS, Script, chunks, completion
+from tests.gateway.scripted import ASYMSPEC, EVENTS, Got, Script, chunks, completion, completion_for
 from tests.gateway.serving import CHAT, LONG, apart, ask, eventually
 
 
@@ -111,3 +111,21 @@ def test_views_stay_within_the_upstreams_limits() -> None:
     assert len(full[3]["content"]) < len(LONG["messages"][3]["content"])
     assert too_long.status_code == 400
     assert too_long.json()["error"]["code"] == "context_length_exceeded"
+
+
+def test_an_upstream_that_counts_is_asked_near_its_limit_only() -> None:
+    limited = {**ASYMSPEC, "max_verifier_tokens": 2_600, "tokenize": True}
+
+    def answer(got: Got) -> Script:
+        if got.path == "/tokenize":
+            return Script([json.dumps({"count": len(got.content) // 4}).encode()])
+        return completion_for(got)
+
+    with apart(limited, upstream_key="gateway-key") as (upstream, url):
+        upstream.answer = answer
+        assert ask(url).status_code == 200
+        assert not [got for got in upstream.got if got.path == "/tokenize"]
+        assert ask(url, {**LONG, "max_tokens": 1_500}).status_code == 200
+        asked = [got for got in upstream.got if got.path == "/tokenize"]
+    assert asked
+    assert asked[0].header("authorization") == "Bearer gateway-key"
