@@ -177,3 +177,10 @@ def test_a_client_that_leaves_ends_the_upstreams_answer(pair: tuple[Upstream, st
         assert next(event for event in stream if event.type == "response.output_text.delta").delta == "Hel"
         stream.close()
     eventually(lambda: upstream.calls[-1].end == "left")
+
+
+def test_an_upstreams_answer_that_is_none_is_a_bad_gateway(pair: tuple[Upstream, str]) -> None:
+    upstream, url = pair
+    upstream.answer = lambda got: Script([b'{"choices": []}'])
+    answer = ask(url, {"model": "big", "input": "Hello"}, "/v1/responses")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_broken")
