@@ -39,8 +39,11 @@ def _installed_with(*names: str) -> Iterator[metadata.Distribution]:
 @pytest.fixture(scope="module")
 def run_in_base(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs code in a fresh interpreter that finds the standard library, the base's packages and ours only."""
-    site = tmp_path_factory.mktemp("site")
-    for distribution in _installed_with("pydantic", "httpx"):
+    return _runner(tmp_path_factory.mktemp("site"), "pydantic", "httpx")
+
+
+def _runner(site: Path, *packages: str) -> Run:
+    for distribution in _installed_with(*packages):
         tops = {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}
         for top in tops:
             (site / top).symlink_to(Path(str(distribution.locate_file(top))))
@@ -135,3 +138,27 @@ def test_a_missing_extra_says_how_to_install_it(run_in_base: Run, code: str, ext
     assert result.returncode == 1
     last = result.stderr.splitlines()[-1]
     assert last.endswith(f'run: pip install "asymspec-agents[{extra}]"')
+
+
+GATEWAY = """
+import asyncio, sys
+import httpx
+from asymspec_agents.gateway.app import create_gateway
+from asymspec_agents.gateway.options import GatewayOptions, UpstreamOptions
+from asymspec_agents.server.running import serve
+
+async def main():
+    app = create_gateway(GatewayOptions(upstream=UpstreamOptions("http://127.0.0.1:1")))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://a") as client:
+        print((await client.get("/health")).status_code, (await client.get("/metrics")).status_code)
+    await app.state.close()
+
+asyncio.run(main())
+print([name for name in ("torch", "transformers", "numpy") if name in sys.modules])
+"""
+
+
+def test_the_gateway_needs_its_extra_only(tmp_path: Path) -> None:
+    run = _runner(tmp_path, "pydantic", "httpx", "starlette", "uvicorn", "prometheus-client")
+    done = run(GATEWAY)
+    assert done.stdout.split("\n") == ["200 200", "[]", ""], done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
@@ -10,12 +11,14 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
+from ..attachments import Attachments
 from ..compress.base import Compressor
 from ..recording import NULL_RECORDER, Recorder
 from ..rendition_cache import SQLiteRenditionCache
 from ..router import ContextRouter
 from ..server.failing import http_failure
 from ..server.guard import Guard
+from ..store import MemoryStore
 from ..views.fitting import PromptCounter
 from ..views.policy import ViewPolicy
 from .checking import Check, Guarded, URLCheck
@@ -40,22 +43,27 @@ def create_gateway(
     *,
     check: Check | None = None,
     compressor: Compressor | None = None,
+    attachments: Attachments | None = None,
     recorder: Recorder = NULL_RECORDER,
 ) -> Starlette:
     """The application that forwards the calls of OpenAI clients, each with both of its views.
 
     Needs the extra `gateway`. It can be run by any ASGI server, in any number of processes, or mounted in
     another application; it needs no lifespan, but closes its connections at the end of one (`state.close`
-    does so elsewhere). `check` is shown every call before it is sent. `state.passages` are the open requests.
+    does so elsewhere). `check` is shown every call before it is sent; `compressor` and `attachments` are what
+    its ContextRouter works with. `state.passages` are the open requests.
     """
-
+    store = MemoryStore(max_bytes=1)  # nobody asks a gateway for originals
+    reader = Attachments() if attachments is None else attachments
     cache = None if options.cache_path is None else SQLiteRenditionCache(options.cache_path)
 
     def make_router(policy: ViewPolicy, prompt_counter: PromptCounter | None) -> ContextRouter:
         return ContextRouter(
             policy,
             compressor=compressor,
+            store=store,
             prompt_counter=prompt_counter,
+            attachments=reader,
             rendition_cache=cache,
             recorder=recorder,
         )
@@ -78,6 +86,8 @@ def create_gateway(
         await forwarder.close()
         if isinstance(check, URLCheck):
             await check.aclose()
+        if attachments is None:
+            await asyncio.to_thread(reader.close)
         if cache is not None:
             cache.close()
 

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from ..server.body import read_body
 from ..server.failing import RefusedError, failure_response, logged_failure
 from ..server.leaving import left
-from ..wire.json_body import json_object
+from ..wire.json_body import unambiguous_object
 from .answer import Answer, Call
 from .events import failure_events
 from .failing import STOPPING, UpstreamError
@@ -90,7 +90,7 @@ class Endpoint:
 
     async def _call(self, request: Request, body: bytes) -> tuple[Call, Translation | None]:
         def read() -> tuple[str, bytes, dict[str, Any], Translation | None]:
-            fields = json_object(body)
+            fields = unambiguous_object(body)
             if self._translate is None:
                 return self._path, body, fields, None
             translation = self._translate(fields)

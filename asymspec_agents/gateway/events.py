@@ -65,7 +65,8 @@ class EventTap:
             self.is_whole = True
             if self._report is not None and "asymspec" not in chunk:
                 added, self._report = {"asymspec": self._report}, None
-                return b"data: " + with_fields(data.replace(b"\n", b" "), added) + b"\n\n"
+                others = [line + b"\n" for line in lines if line and not line.startswith(b"data:")]
+                return b"".join([*others, b"data: ", with_fields(data.replace(b"\n", b" "), added), b"\n\n"])
         return event
 
     @property

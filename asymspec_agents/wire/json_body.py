@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import MessageError
 
-__all__ = ["MAX_DEPTH", "json_object"]
+__all__ = ["MAX_DEPTH", "json_object", "unambiguous_object"]
 
 MAX_DEPTH = 64  # levels of lists and objects; the deepest tool schemas in use have about twenty
 MAX_DIGITS = 4_000  # of one integer; Python refuses above 4,300, as their conversion takes quadratic time
@@ -18,9 +19,20 @@ def json_object(body: bytes) -> dict[str, Any]:
     """The object that `body` is. Raises MessageError saying what is wrong and where.
 
     Refused beside broken JSON: bytes that are no UTF-8, NaN and infinite numbers (1e999 is one), integers
-    of more than MAX_DIGITS, nesting deeper than MAX_DEPTH, an object with a name twice (RFC 8259, 4: readers
-    differ on which one counts, so what one checked another might not use), and anything but an object.
+    of more than MAX_DIGITS, nesting deeper than MAX_DEPTH, and anything but an object.
     """
+    return _read(body, dict)
+
+
+def unambiguous_object(body: bytes) -> dict[str, Any]:
+    """As `json_object`, for bytes that others will read as well: an object with a name twice is refused.
+
+    Readers differ on which one counts (RFC 8259, 4), so what was checked here might not be used there.
+    """
+    return _read(body, _once_each)
+
+
+def _read(body: bytes, make_object: Callable[[list[tuple[str, Any]]], dict[str, Any]]) -> dict[str, Any]:
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -28,7 +40,7 @@ def json_object(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(
             text,
-            object_pairs_hook=_object,
+            object_pairs_hook=make_object,
             parse_constant=_no_constant,
             parse_float=_finite,
             parse_int=_integer,
@@ -43,7 +55,7 @@ def json_object(body: bytes) -> dict[str, Any]:
     return value
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         raise ValueError("an object has a name twice")
