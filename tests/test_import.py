@@ -80,6 +80,7 @@ def test_the_base_is_bare(run_in_base: Run, name: str) -> None:
         ".protocol",
         ".store",
         ".tokens",
+        ".actions",
         ".weights",
         ".cli.main",
     ],
@@ -127,6 +128,10 @@ def test_the_command_line_explains_itself_with_only_the_base(run_in_base: Run, c
         ("from asymspec_agents.backends.local import LocalBackend; LocalBackend.load()", "engine"),
         ("from asymspec_agents.compress.llmlingua import LLMLingua2", "engine"),
         ("from asymspec_agents.compress.ranking import Bm25Ranker; Bm25Ranker()", "compress"),
+        (
+            "from asymspec_agents import actions\nactions.read_actions('{}', [{'function': {'name': 'x'}}])",
+            "json",
+        ),
         ("from smolagents_asymspec import AsymSpecModel", "smolagents"),
         ("from langchain_asymspec import ChatAsymSpec", "langchain"),
     ],

@@ -14,8 +14,7 @@ import openai
 import pytest
 from agents import Agent, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
 
-from tests.gateway.scripted import EVENTS, Got, Script, chunks, completion
-from tests.gateway.serving import both
+from tests.gateway.scripted import EVENTS, Got, Script, Upstream, chunks, completion
 from tests.gateway.test_responses_client import PAGE, calling
 
 NUM_STEPS = 6
@@ -41,7 +40,7 @@ def answer(got: Got) -> Script:
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_an_agent_of_several_steps_runs_to_its_end(streams: bool) -> None:
+def test_an_agent_of_several_steps_runs_to_its_end(pair: tuple[Upstream, str], streams: bool) -> None:
     set_tracing_disabled(True)
 
     async def run(url: str) -> Any:
@@ -56,9 +55,9 @@ def test_an_agent_of_several_steps_runs_to_its_end(streams: bool) -> None:
                 return streamed
             return await Runner.run(agent, task)
 
-    with both() as (upstream, url):
-        upstream.answer = answer
-        result = asyncio.run(run(url))
+    upstream, url = pair
+    upstream.answer = answer
+    result = asyncio.run(run(url))
     assert result.final_output == "Port 8123"
     assert len(upstream.calls) == NUM_STEPS + 1
     for number, got in enumerate(upstream.calls):

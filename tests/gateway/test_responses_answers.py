@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
@@ -17,6 +18,7 @@ from pydantic import TypeAdapter
 from asymspec_agents.errors import BackendError
 from asymspec_agents.gateway.responses import ResponsesTranslation
 from asymspec_agents.wire import sse
+from tests.gateway.test_responses_requests import anything, places
 
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 USAGE = {
@@ -285,3 +287,25 @@ def test_any_stream_is_the_same_text_in_the_same_order_however_it_is_cut(
         )
     added = [event["item"]["id"] for event in events if event["type"] == "response.output_item.added"]
     assert added == [item["id"] for item in output]
+
+
+WHOLE = chunks(
+    {"reasoning": "a"},
+    {"content": "b"},
+    call(0, id="c", name="read", arguments="{}"),
+    reason="tool_calls",
+)
+
+
+@settings(max_examples=300)
+@given(place=st.sampled_from(places(WHOLE)[1:]), value=anything)
+def test_a_stream_with_anything_at_any_place_ends_in_its_last_event(
+    place: tuple[Any, ...], value: Any
+) -> None:
+    given = copy.deepcopy(WHOLE)
+    holder: Any = given
+    for step in place[:-1]:
+        holder = holder[step]
+    holder[place[-1]] = value
+    events = streamed(encoded(given))  # which checks each of them
+    assert events[-1]["type"] in ("response.completed", "response.failed", "response.incomplete")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import openai
@@ -12,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.gateway.scripted import EVENTS, Got, Script, Upstream, chunk, chunks, completion
-from tests.gateway.serving import WAIT_S, ask, both
+from tests.gateway.serving import WAIT_S, ask, eventually
 
 TOOL: Any = {
     "type": "function",
@@ -28,18 +27,12 @@ TOOL: Any = {
 PAGE = "".join(f"Line {n} of the manual tells about nothing in particular.\n" for n in range(400))
 
 
-@pytest.fixture
-def served() -> Iterator[tuple[Upstream, str]]:
-    with both() as (upstream, url):
-        yield upstream, url
-
-
 def client_of(url: str) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=WAIT_S)
 
 
-def test_a_response_is_created_and_streamed(served: tuple[Upstream, str]) -> None:
-    upstream, url = served
+def test_a_response_is_created_and_streamed(pair: tuple[Upstream, str]) -> None:
+    upstream, url = pair
     with client_of(url) as client:
         response = client.responses.create(model="big", input="Hello", instructions="Be brief.")
         assert (response.output_text, response.status) == ("Hello", "completed")
@@ -55,9 +48,9 @@ def test_a_response_is_created_and_streamed(served: tuple[Upstream, str]) -> Non
     assert upstream.calls[1].body["stream_options"] == {"include_usage": True}
 
 
-def test_the_asynchronous_client_streams_too(served: tuple[Upstream, str]) -> None:
+def test_the_asynchronous_client_streams_too(pair: tuple[Upstream, str]) -> None:
     async def run() -> str:
-        async with openai.AsyncOpenAI(base_url=f"{served[1]}/v1", api_key="none") as client:
+        async with openai.AsyncOpenAI(base_url=f"{pair[1]}/v1", api_key="none") as client:
             stream = await client.responses.create(model="big", input="Hello", stream=True)
             return "".join([e.delta async for e in stream if e.type == "response.output_text.delta"])
 
@@ -68,8 +61,8 @@ class Answer(BaseModel):
     port: int
 
 
-def test_parsed_output_follows_the_schema_that_went_upstream(served: tuple[Upstream, str]) -> None:
-    upstream, url = served
+def test_parsed_output_follows_the_schema_that_went_upstream(pair: tuple[Upstream, str]) -> None:
+    upstream, url = pair
     upstream.answer = lambda got: Script([completion('{"port": 8123}')])
     with client_of(url) as client:
         response = client.responses.parse(model="big", input="Which port?", text_format=Answer)
@@ -92,9 +85,9 @@ def calling(number: int, got: Got) -> Script:
 
 @pytest.mark.parametrize("streams", [False, True])
 def test_a_loop_over_tools_sends_everything_back_and_both_views_go_up(
-    served: tuple[Upstream, str], streams: bool
+    pair: tuple[Upstream, str], streams: bool
 ) -> None:
-    upstream, url = served
+    upstream, url = pair
 
     def answer(got: Got) -> Script:
         results = [message for message in got.body["messages"] if message["role"] == "tool"]
@@ -136,17 +129,17 @@ def test_a_loop_over_tools_sends_everything_back_and_both_views_go_up(
     ],
 )
 def test_a_refusal_is_an_error_that_the_client_knows(
-    served: tuple[Upstream, str], fields: dict[str, Any], param: str
+    pair: tuple[Upstream, str], fields: dict[str, Any], param: str
 ) -> None:
-    upstream, url = served
+    upstream, url = pair
     with client_of(url) as client, pytest.raises(openai.BadRequestError) as refused:
         client.responses.create(**{"model": "big", "input": "Hello", **fields})
     assert (refused.value.param, refused.value.code) == (param, "unsupported_value")
     assert not upstream.calls
 
 
-def test_an_upstreams_refusal_comes_as_it_is(served: tuple[Upstream, str]) -> None:
-    upstream, url = served
+def test_an_upstreams_refusal_comes_as_it_is(pair: tuple[Upstream, str]) -> None:
+    upstream, url = pair
     error = {"error": {"message": "slow down", "type": "requests", "param": None, "code": "rate_limit"}}
     upstream.answer = lambda got: Script([json.dumps(error).encode()], status=429)
     with client_of(url) as client, pytest.raises(openai.RateLimitError, match="slow down"):
@@ -157,9 +150,9 @@ def test_an_upstreams_refusal_comes_as_it_is(served: tuple[Upstream, str]) -> No
     "pieces", [[chunk({"content": "Hel"})], [chunk({"content": "Hel"}), b"data: <html>\n\n"]]
 )
 def test_an_upstream_that_breaks_off_ends_the_stream_with_a_failure(
-    served: tuple[Upstream, str], pieces: list[bytes]
+    pair: tuple[Upstream, str], pieces: list[bytes]
 ) -> None:
-    upstream, url = served
+    upstream, url = pair
     upstream.answer = lambda got: Script([*pieces], headers=[EVENTS], cut=True)
     with client_of(url) as client:
         events = list(client.responses.create(model="big", input="Hello", stream=True))
@@ -169,8 +162,25 @@ def test_an_upstream_that_breaks_off_ends_the_stream_with_a_failure(
     assert last.response.output_text == "Hel"
 
 
-def test_another_method_or_a_stored_response_is_not_there(served: tuple[Upstream, str]) -> None:
-    _, url = served
+def test_another_method_or_a_stored_response_is_not_there(pair: tuple[Upstream, str]) -> None:
+    _, url = pair
     with client_of(url) as client, pytest.raises(openai.NotFoundError):
         client.responses.retrieve("resp_1")
     assert ask(url, b'{"input": "a", "input": "b"}', "/v1/responses").status_code == 400
+
+
+def test_a_client_that_leaves_ends_the_upstreams_answer(pair: tuple[Upstream, str]) -> None:
+    upstream, url = pair
+    upstream.answer = lambda got: Script([chunk({"content": "Hel"})], headers=[EVENTS], hang=True)
+    with client_of(url) as client:
+        stream = client.responses.create(model="big", input="Hello", stream=True)
+        assert next(event for event in stream if event.type == "response.output_text.delta").delta == "Hel"
+        stream.close()
+    eventually(lambda: upstream.calls[-1].end == "left")
+
+
+def test_an_upstreams_answer_that_is_none_is_a_bad_gateway(pair: tuple[Upstream, str]) -> None:
+    upstream, url = pair
+    upstream.answer = lambda got: Script([b'{"choices": []}'])
+    answer = ask(url, {"model": "big", "input": "Hello"}, "/v1/responses")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_broken")

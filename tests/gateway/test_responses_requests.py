@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from asymspec_agents.errors import AsymSpecError, ConfigurationError, MessageError, UnsupportedRequestError
 from asymspec_agents.gateway.responses import ResponsesTranslation
@@ -271,3 +275,62 @@ def test_what_is_malformed_says_where(fields: dict[str, Any], words: str) -> Non
         chat(**fields)
     assert isinstance(refused.value, AsymSpecError)
     assert failure_of(refused.value).status == 400
+
+
+WHOLE: dict[str, Any] = {
+    "model": "big",
+    "instructions": "Be brief.",
+    "input": [
+        {
+            "role": "user",
+            "content": [{"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": "u"}],
+        },
+        {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "b"}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "c"}]},
+        {"type": "function_call", "call_id": "d", "name": "read", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "d", "output": [{"type": "input_text", "text": "e"}]},
+    ],
+    "tools": [TOOL, OTHER],
+    "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "read"}]},
+    "text": {"format": {"type": "json_schema", "name": "x", "schema": {}}, "verbosity": "low"},
+    "reasoning": {"effort": "low"},
+    "include": ["reasoning.encrypted_content"],
+    "metadata": {},
+    "stream": True,
+}
+scalars = (
+    st.none() | st.booleans() | st.integers(-2, 2) | st.text(max_size=3) | st.sampled_from(["function", "x"])
+)
+anything = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["type", "text", "x"]), inner)
+    ),
+    max_leaves=4,
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, item in items for place in places(item, (*path, key)))]
+
+
+@settings(max_examples=400)
+@given(place=st.sampled_from(places(WHOLE)[1:]), value=anything)
+def test_a_body_with_anything_at_any_place_is_translated_or_refused(
+    place: tuple[Any, ...], value: Any
+) -> None:
+    fields = copy.deepcopy(WHOLE)
+    holder: Any = fields
+    for step in place[:-1]:
+        holder = holder[step]
+    holder[place[-1]] = value
+    try:
+        translation = ResponsesTranslation(fields)
+    except AsymSpecError as error:
+        refusal: AsymSpecError | None = error
+    else:
+        refusal = None
+        json.dumps(translation.chat_body)
+        translation.answer(b'{"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}')
+    assert refusal is None or failure_of(refusal).status == 400

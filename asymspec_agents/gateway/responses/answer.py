@@ -33,7 +33,7 @@ def response_of(head: Mapping[str, Any], completion: Mapping[str, Any]) -> dict[
     response = {
         **head,
         **ending,
-        "model": completion.get("model") or head["model"],
+        "model": model if isinstance(model := completion.get("model"), str) else head["model"],
         "output": _items(message, status),
         "usage": usage_of(completion.get("usage")),
     }

@@ -61,10 +61,8 @@ REFUSED: Mapping[str, str] = {
     "top_logprobs": "a Response's log probabilities are not made here; use chat completions",
 }
 HARMLESS: Mapping[str, tuple[Any, ...]] = {"background": (False,), "n": (1,), "top_logprobs": (0,)}
-INCLUDES = {
-    "reasoning.encrypted_content",
-    "message.input_image.image_url",
-}  # the first: thoughts come in plain
+# Of the first, what is asked for is there in plain: thoughts are not encrypted.
+INCLUDES = ("reasoning.encrypted_content", "message.input_image.image_url")
 
 
 def chat_body(fields: Mapping[str, Any]) -> dict[str, Any]:

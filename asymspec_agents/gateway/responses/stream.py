@@ -91,7 +91,9 @@ class EventWriter:
         yield from self._over("response.failed")
 
     def _note(self, chunk: Mapping[str, Any]) -> None:
-        self._response["model"] = chunk.get("model") or self._response["model"]
+        model = chunk.get("model")
+        if isinstance(model, str) and model:
+            self._response["model"] = model
         self._response["usage"] = usage_of(chunk.get("usage")) or self._response["usage"]
         if "asymspec" in chunk:
             self._response["asymspec"] = chunk["asymspec"]

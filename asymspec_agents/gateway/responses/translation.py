@@ -8,8 +8,8 @@ from typing import Any
 
 from ...errors import BackendError
 from ...wire import sse
-from ...wire.failures import failure_of
 from ...wire.reading import read_object
+from ..failing import upstream_failure
 from .answer import response_of
 from .request import chat_body
 from .response import response_head
@@ -31,13 +31,15 @@ class ResponsesTranslation:
         return self._body
 
     def answer(self, content: bytes) -> bytes:
-        """The Response of a chat completion. Raises BackendError for what is none."""
-        completion = read_object(content)
-        if completion.get("error"):  # some servers answer 200 all the same
-            writer = EventWriter(self._head)
-            (failed,) = writer.fail(completion["error"])
-            return _encoded(failed["response"])
-        return _encoded(response_of(self._head, completion))
+        """The Response of a chat completion. Raises UpstreamError for what is none."""
+        try:
+            completion = read_object(content)
+            if completion.get("error"):  # some servers answer 200 all the same
+                (failed,) = EventWriter(self._head).fail(completion["error"])
+                return _encoded(failed["response"])
+            return _encoded(response_of(self._head, completion))
+        except BackendError as error:
+            raise upstream_failure(error) from error
 
     async def events(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The Response's events; a failure of the upstream ends them with `response.failed`."""
@@ -64,7 +66,9 @@ def _events(writer: EventWriter, events: Iterator[dict[str, Any]]) -> bytes:
     try:
         written.extend(_event(event) for event in events)
     except BackendError as error:
-        written.extend(_event(event) for event in writer.fail(failure_of(error).body()["error"]))
+        written.extend(
+            _event(event) for event in writer.fail(upstream_failure(error).failure.body()["error"])
+        )
     return b"".join(written)
 
 
