@@ -38,7 +38,7 @@ def _wave(width: int) -> bytes:
     return buffer.getvalue()
 
 
-def _picture(kind: str, colour: str = "white", size: tuple[int, int] = (211, 71)) -> bytes:
+def _picture(kind: str, colour: str = "white", size: tuple[int, int] = (600, 120)) -> bytes:
     buffer = io.BytesIO()
     picture = Image.new("RGB", size, colour)
     ImageDraw.Draw(picture).text((30, 30), "hi", fill="red")
@@ -51,7 +51,7 @@ def _picture(kind: str, colour: str = "white", size: tuple[int, int] = (211, 71)
 def test_bright_pictures_are_no_text(kind: str, name: str, colour: str) -> None:
     data = _picture(kind, colour)
     assert (kind_of(data).name, kind_of(data).group) == (name, "image")
-    assert f'[image "a.txt": {name}, 211×71, ' in shown(Attachments(), _data(data, "text/plain"))
+    assert f'[image "a.txt": {name}, 600×120, ' in shown(Attachments(), _data(data, "text/plain"))
 
 
 @pytest.mark.parametrize(
