@@ -11,14 +11,14 @@ the room there is, head and tail (or an extract of that size), marker, ellipsis.
 - Above the budget's high water old turns move to head and tail, oldest first, until the view is below the low
   water; the last one keeps an extract for what is left of that room. Then old user messages, the first (the
   task) excepted; then both to markers. Where that is not enough for the budget itself: the verbatim window,
-  attachments and the task shrink to the room there is, and go on in that order; at last an ellipsis stands for
-  whatever is longer.
+  attachments and the task shrink to the room there is, and go on in that order; at last an ellipsis stands
+  for whatever is longer.
 - The system prompt, tool calls and everything that is no text never move, and no budget moves the words of
   the newest user message, but where they were compressed at first sight: these shrink further, ends kept.
 
 The full view is cut only above its own limit: results oldest first, then attachments, then the other texts,
-each to an excerpt for the room there is; then markers and ellipses. What was sent before gives way down to the
-low water, so that it then stays as it is for some calls; what is new in a call, down to the high water only.
+each to an excerpt for the room there is; then markers and ellipses. What was sent before gives way down to
+the low water, so that it then stays as it is for some calls; what is new in a call, down to the high water only.
 """
 
 from __future__ import annotations
