@@ -18,7 +18,7 @@ the room there is, head and tail (or an extract of that size), marker, ellipsis.
 
 The full view is cut only above its own limit: results oldest first, then attachments, then the other texts,
 each to an excerpt for the room there is; then markers and ellipses. What was sent before gives way down to
-the low water, so that it then stays as it is for some calls; what is new in a call, down to the high water only.
+the low water, so that it then stays as it is for some calls; what is new in a call to the high water only.
 """
 
 from __future__ import annotations
