@@ -11,9 +11,7 @@ from ..tokens import TokenCounter
 
 __all__ = ["Excerpt"]
 
-PROSE = frozenset(
-    {"text", "markdown"}
-)  # of other kinds the renditions have first and last rows by themselves
+PROSE = frozenset({"text", "markdown"})  # renditions of other kinds have first and last rows by themselves
 
 
 class Excerpt:
@@ -31,12 +29,15 @@ class Excerpt:
         made = self._inner.compress(text, query=query, target_tokens=target_tokens, counter=counter)
         if made.kind not in PROSE or made.text == text or made.compressor == "headtail":
             return made
-        opening_end, closing_start = ends(text)
-        opening, middle, closing = text[:opening_end], text[opening_end:closing_start], text[closing_start:]
-        room = target_tokens - counter.count(f"{opening}\n{closing}")
-        if room < target_tokens // 2:
-            return made
-        inner = self._inner.compress(middle, query=query, target_tokens=room, counter=counter)
-        gap = "" if inner.text.endswith("\n") else "\n"
-        whole = replace(inner, text=f"{opening}{inner.text}{gap}{closing}")
-        return whole if counter.count(whole.text) <= target_tokens else made
+        lines = (text.find("\n") + 1, text.rstrip("\n").rfind("\n") + 1)
+        for opening_end, closing_start in (ends(text), lines):  # lines where paragraphs are too long
+            opening, closing = text[:opening_end], text[closing_start:]
+            room = target_tokens - counter.count(f"{opening}\n{closing}")
+            if room < target_tokens // 2 or opening_end > closing_start:
+                continue
+            middle = text[opening_end:closing_start]
+            inner = self._inner.compress(middle, query=query, target_tokens=room, counter=counter)
+            gap = "" if inner.text.endswith("\n") else "\n"
+            whole = replace(inner, text=f"{opening}{inner.text}{gap}{closing}")
+            return whole if counter.count(whole.text) <= target_tokens else made
+        return made
