@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .attachments import Attachments
+from .attachments import Attachments, ReadMessages
 from .compress.auto import AutoCompressor
 from .compress.base import Compressor
 from .messages import Message, ToolSpec, parse_messages, parse_tools
@@ -57,9 +57,10 @@ class ContextRouter:
         self.policy = policy if policy is not None else ViewPolicy()
         self.store = store if store is not None else MemoryStore()
         self.attachments = attachments if attachments is not None else Attachments()
+        self.compressor = compressor if compressor is not None else AutoCompressor()
         self._recorder = recorder
         self._renditions = Renditions(
-            compressor if compressor is not None else AutoCompressor(),
+            self.compressor,
             counter if counter is not None else EstimateCounter(),
             self.store,
             recorder,
@@ -88,9 +89,21 @@ class ContextRouter:
         Raises MessageError for malformed messages or tools, ContextOverflowError where a limit cannot be met;
         nothing else.
         """
+        read = self.attachments.read(parse_messages(messages), self.store, self._recorder)
+        return self.route_read(read, tools, tool_docs=tool_docs, rate=rate, task=task)
+
+    def route_read(
+        self,
+        read: ReadMessages,
+        tools: Sequence[ToolSpec | Mapping[str, Any]] | None = None,
+        *,
+        tool_docs: Sequence[ToolDoc] = (),
+        rate: RateState | None = None,
+        task: str | None = None,
+    ) -> RoutedContext:
+        """The same as `route` for messages whose attachments have been read."""
         policy, count = self.policy, self._renditions.count
-        given, full_tools = parse_messages(messages), parse_tools(tools)
-        read = self.attachments.read(given, self.store, self._recorder)
+        full_tools = parse_tools(tools)
         docs = shorten_docs(read.shortened, tool_docs, count, policy.min_gain)
         short_tools = (
             signature_tools(full_tools, count, policy.min_gain) if policy.tool_signatures else full_tools
@@ -113,7 +126,7 @@ class ContextRouter:
             if short.text != full_texts.get((part.message, part.part))
         )
         report = RoutingReport(
-            num_messages=len(given),
+            num_messages=len(read.full),
             num_turns=history.num_turns,
             num_edits=len(edits),
             num_compressed_parts=sum(shown.compressor is not None for shown in compressed.fold.shown),

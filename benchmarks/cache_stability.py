@@ -14,6 +14,10 @@ of the call before are shown as they were then, except those of turns that left 
 since (and so had to stay verbatim until then), which have the form they now have; new messages have theirs.
 So a turn that leaves counts as lost, with all behind it, only where its form really changes, and every other
 change of what was sent is held against the view. For the full view no turn leaves: it must change nothing.
+
+A budget that binds forces further changes. Under pressure are the calls whose prompt, had nothing changed but
+that, would stand above the budget's high water; the share of the best is also given for all the others, where
+no budget asks for a change. Under pressure the oldest turns move first, so that most of the prefix goes.
 """
 
 from __future__ import annotations
@@ -70,6 +74,9 @@ class Reuse:
     full_best: int = 0
     compressed_reused: int = 0
     compressed_best: int = 0
+    num_pressed: int = 0
+    pressed_reused: int = 0
+    pressed_best: int = 0
 
     def add(self, other: Reuse) -> None:
         for name in vars(self):
@@ -80,6 +87,8 @@ class Reuse:
             **vars(self),
             "full_share_of_best": self.full_reused / max(1, self.full_best),
             "compressed_share_of_best": self.compressed_reused / max(1, self.compressed_best),
+            "unpressed_share_of_best": (self.compressed_reused - self.pressed_reused)
+            / max(1, self.compressed_best - self.pressed_best),
             "compressed_share_reused": self.compressed_reused / max(1, self.compressed_tokens),
         }
 
@@ -165,10 +174,20 @@ def replay(
                     (*before.compressed, *call.compressed[len(before.compressed) :])
                 )
             )
+            full_ids = call.full_ids if full == call.full else template.ids(full)
             reuse.full_reused += _num_common(before.full_ids, call.full_ids)
-            reuse.full_best += _num_common(before.full_ids, template.ids(full))
-            reuse.compressed_reused += _num_common(before.compressed_ids, call.compressed_ids)
-            reuse.compressed_best += _num_common(before.compressed_ids, template.ids(compressed))
+            reuse.full_best += _num_common(before.full_ids, full_ids)
+            reused = _num_common(before.compressed_ids, call.compressed_ids)
+            is_best = compressed == call.compressed
+            best = reused if is_best else _num_common(before.compressed_ids, template.ids(compressed))
+            reuse.compressed_reused += reused
+            reuse.compressed_best += best
+            limit = policy.max_verifier_tokens
+            unmoved = (*compressed[: len(before.compressed)], *parsed[len(before.compressed) : end])
+            if limit is not None and len(template.ids(unmoved)) > policy.high_water * limit:
+                reuse.num_pressed += 1
+                reuse.pressed_reused += reused
+                reuse.pressed_best += best
         before = call
     return reuse
 
@@ -209,7 +228,10 @@ def main() -> None:
     template, counter = ChatTemplate(tokenizer), TokenizerCounter(tokenizer)
     recorded = conversations(Path(os.environ["ASYMSPEC_DATA"]))
     results: dict[str, dict[str, Any]] = {}
-    print(f"{'policy':<36}{'data':<18}{'calls':>6}{'full':>8}{'compressed':>12}{'reused':>8}{'tokens':>8}")
+    print(
+        f"{'policy':<36}{'data':<18}{'calls':>6}{'full':>8}{'compressed':>12}"
+        f"{'pressed':>9}{'others':>8}{'reused':>8}{'tokens':>8}"
+    )
     for name in options.policies:
         results[name] = {}
         for data, lists in recorded.items():
@@ -219,7 +241,8 @@ def main() -> None:
             row = results[name][data] = total.row()
             print(
                 f"{name:<36}{data:<18}{total.num_calls:>6}{row['full_share_of_best']:>8.3f}"
-                f"{row['compressed_share_of_best']:>12.3f}{row['compressed_share_reused']:>8.3f}"
+                f"{row['compressed_share_of_best']:>12.3f}{row['num_pressed']:>9}"
+                f"{row['unpressed_share_of_best']:>8.3f}{row['compressed_share_reused']:>8.3f}"
                 f"{total.compressed_tokens / max(1, total.full_tokens):>8.3f}",
                 flush=True,
             )

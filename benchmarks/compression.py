@@ -45,6 +45,7 @@ OURS: dict[str, Compressor] = {
     "headtail": HeadTail(),
 }
 NUM_RESAMPLES = 10_000
+ENCODER_BATCH = 32
 OUTPUT = Path(__file__).parent / "results" / "compression.json"
 
 
@@ -180,11 +181,23 @@ def encoder_views(asked: list[Question], counter: TokenizerCounter, folder: Path
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
 
     def encoded(texts: list[str]) -> Any:
-        batch = tokenizer(texts, padding=True, truncation=True, max_length=128, return_tensors="pt")
-        with torch.inference_mode():
-            states = model(**batch).last_hidden_state
-        mask = batch["attention_mask"][..., None]
-        return torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1), dim=1)
+        order = sorted(range(len(texts)), key=lambda at: len(texts[at]))  # little padding in a batch
+        vectors = [torch.empty(0)] * len(texts)
+        for start in range(0, len(texts), ENCODER_BATCH):
+            places = order[start : start + ENCODER_BATCH]
+            batch = tokenizer(
+                [texts[at] for at in places],
+                padding=True,
+                truncation=True,
+                max_length=128,
+                return_tensors="pt",
+            )
+            with torch.inference_mode():
+                states = model(**batch).last_hidden_state
+            mask = batch["attention_mask"][..., None]
+            for at, vector in zip(places, (states * mask).sum(1) / mask.sum(1), strict=True):
+                vectors[at] = vector
+        return torch.nn.functional.normalize(torch.stack(vectors), dim=1)
 
     views = []
     for question in asked:

@@ -1,16 +1,23 @@
 """What LLMLingua-2 keeps of what questions need, by the share of tokens kept.
 
-For a machine with a model hub, or with a checkpoint in a folder:
+With a model hub in reach, one command, which fetches the checkpoint (0.7 GB) and the questions (LongBench's
+HotpotQA, MuSiQue and 2WikiMultihopQA):
 
-    python benchmarks/llmlingua_quality.py microsoft/llmlingua-2-xlm-roberta-large-meetingbank \\
-        --data hotpotqa.jsonl musique.jsonl --rates 0.5 0.3 0.15 --output quality.json
+    python benchmarks/llmlingua_quality.py microsoft/llmlingua-2-bert-base-multilingual-cased-meetingbank
 
-Data are JSON lines in LongBench's format: `input` (the question), `context` ("Passage N:" before each
-passage), `answers`, and, where known, `supporting_passages` (their numbers). Each context is compressed to
-each rate by the checkpoint and by head and tail, both within the same number of tokens of one counter, and:
+It reads some ten million tokens: work for a GPU, or for `--limit 10`. `--data` takes files of one's own,
+JSON lines in the same format: `input` (the question), `context` ("Passage N:" before each passage), `answers`
+and, where known, `supporting_passages` (their numbers).
 
-- answer recall: of the records of which an answer stands in the context, the share of which one stands in
-  the rendition (letters and digits only, without case);
+Each context is compressed to each rate, within the same number of tokens of one counter, by LLMLingua-2 with
+every word left to the classifier, by the same with protected spans (the default), by extraction that reads
+the question, and by head and tail:
+
+- by itself: the share of the renditions that the compressor made, and not what stands in for it where
+  protected spans alone do not fit; its other figures say little of LLMLingua-2 where this is low;
+- answers: of the records of which an answer stands in the context, the share of which one stands in the
+  rendition (letters and digits only, without case; "yes" and "no" aside, which stand in any text), and how
+  much more that is than with head and tail, paired by record;
 - supporting words: the share of the supporting passages' words that the rendition has, and the same for the
   other passages. A classifier that does not read the question cannot prefer the former much.
 
@@ -25,6 +32,8 @@ import json
 import random
 import statistics
 import sys
+import time
+import zipfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,19 +42,34 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # when run as a script
 
 from asymspec_agents.compress import Compressor, HeadTail
-from asymspec_agents.compress.llmlingua import LLMLingua2
+from asymspec_agents.compress.extractive import extraction
+from asymspec_agents.compress.llmlingua import LLMLingua2, nothing_protected
+from asymspec_agents.compress.ranking import default_ranker
 from asymspec_agents.compress.terms import terms
 from asymspec_agents.tokens import EstimateCounter, TokenCounter, TokenizerCounter
 from benchmarks.provenance import provenance
 
 NUM_RESAMPLES = 1_000
+LONGBENCH = ("hotpotqa", "musique", "2wikimqa")
+BASELINE = "headtail"
+UNTOLD = frozenset({"yes", "no"})
+
+Lines = Path | zipfile.Path
 
 
-def records(paths: Sequence[Path], limit: int | None) -> list[dict[str, Any]]:
+def longbench() -> list[Lines]:
+    """The multi-hop questions of LongBench, from the hub's cache or the hub."""
+    from huggingface_hub import hf_hub_download
+
+    archive = hf_hub_download("THUDM/LongBench", "data.zip", repo_type="dataset")
+    return [zipfile.Path(archive, f"data/{name}.jsonl") for name in LONGBENCH]
+
+
+def records(files: Sequence[Lines], limit: int | None) -> list[dict[str, Any]]:
     """The first `limit` records of each file."""
     found = []
-    for path in paths:
-        with path.open(encoding="utf-8") as lines:
+    for file in files:
+        with file.open("r", encoding="utf-8") as lines:
             found += [json.loads(line) for line, _ in zip(lines, range(limit or sys.maxsize), strict=False)]
     return found
 
@@ -60,7 +84,7 @@ def has_answer(text: str, answers: Sequence[str]) -> bool:
     """Whether an answer's terms stand in the text one after the other."""
     folded = f" {' '.join(terms(text))} "
     wanted = (" ".join(terms(answer)) for answer in answers)
-    return any(f" {answer} " in folded for answer in wanted if answer)
+    return any(f" {answer} " in folded for answer in wanted if answer and answer not in UNTOLD)
 
 
 def share_kept(rendition: str, chosen: Sequence[str]) -> float | None:
@@ -72,23 +96,24 @@ def share_kept(rendition: str, chosen: Sequence[str]) -> float | None:
 
 
 def measure_record(
-    record: dict[str, Any], compressor: Compressor, rate: float, counter: TokenCounter
+    record: dict[str, Any], name: str, compressor: Compressor, rate: float, counter: TokenCounter
 ) -> dict[str, float | None]:
     """One rendition's figures; None where the record does not tell."""
     context, answers = record["context"], record["answers"]
     num_tokens = counter.count(context)
-    rendition = compressor.compress(
+    made = compressor.compress(
         context, query=record["input"], target_tokens=int(num_tokens * rate), counter=counter
-    ).text
+    )
     found = passages(context)
     numbers = record.get("supporting_passages") or []
     supporting = [found[number - 1] for number in numbers if 0 < number <= len(found)]
     others = [passage for number, passage in enumerate(found, 1) if number not in numbers]
     return {
-        "kept_tokens": counter.count(rendition) / num_tokens if num_tokens else None,
-        "answer_recall": float(has_answer(rendition, answers)) if has_answer(context, answers) else None,
-        "supporting_words": share_kept(rendition, supporting) if supporting else None,
-        "other_words": share_kept(rendition, others) if supporting else None,
+        "kept_tokens": counter.count(made.text) / num_tokens if num_tokens else None,
+        "by_itself": float(name.startswith(made.compressor)),
+        "answer_recall": float(has_answer(made.text, answers)) if has_answer(context, answers) else None,
+        "supporting_words": share_kept(made.text, supporting) if supporting else None,
+        "other_words": share_kept(made.text, others) if supporting else None,
     }
 
 
@@ -103,14 +128,52 @@ def summary(values: Sequence[float | None]) -> dict[str, Any]:
     return {"mean": statistics.fmean(known), "interval": interval, "n": len(known)}
 
 
+def shown(one: dict[str, Any]) -> str:
+    """A summary for a table."""
+    if one["mean"] is None:
+        return "-"
+    low, high = one["interval"]
+    return f"{one['mean']:.2f} {low:.2f}–{high:.2f}"
+
+
+Figures = dict[str, dict[str, list[dict[str, float | None]]]]
+
+
 def measure(
-    data: Sequence[dict[str, Any]], compressor: Compressor, rates: Sequence[float], counter: TokenCounter
-) -> dict[str, Any]:
-    """Every figure's summary for each rate."""
-    results = {}
-    for rate in rates:
-        made = [measure_record(record, compressor, rate, counter) for record in data]
-        results[f"{rate:g}"] = {name: summary([one[name] for one in made]) for name in (made or [{}])[0]}
+    data: Sequence[dict[str, Any]],
+    compressors: dict[str, Compressor],
+    rates: Sequence[float],
+    counter: TokenCounter,
+) -> Figures:
+    """Every record's figures by compressor and rate; how far it is goes to standard error."""
+    figures: Figures = {name: {f"{rate:g}": [] for rate in rates} for name in compressors}
+    started_s = time.monotonic()
+    for number, record in enumerate(data, start=1):
+        for name, compressor in compressors.items():
+            for rate in rates:  # all rates of a text in a row: the classifier reads it once
+                made = measure_record(record, name, compressor, rate, counter)
+                figures[name][f"{rate:g}"].append(made)
+        elapsed_s = time.monotonic() - started_s
+        print(f"{number} of {len(data)} records, {elapsed_s:,.0f} s", file=sys.stderr)
+    return figures
+
+
+def recalls(made: Sequence[dict[str, float | None]]) -> list[float | None]:
+    """Whether each record's answer was kept."""
+    return [one["answer_recall"] for one in made]
+
+
+def summaries(figures: Figures) -> dict[str, dict[str, dict[str, Any]]]:
+    """Each figure's summary, and the answers' advantage over head and tail, paired by record."""
+    results: dict[str, dict[str, dict[str, Any]]] = {}
+    for name, by_rate in figures.items():
+        results[name] = {}
+        for rate, made in by_rate.items():
+            found = {key: summary([one[key] for one in made]) for key in (made or [{}])[0]}
+            pairs = zip(recalls(made), recalls(figures[BASELINE][rate]), strict=True)
+            advantages = [None if one is None or base is None else one - base for one, base in pairs]
+            found["answers_over_headtail"] = summary(advantages)
+            results[name][rate] = found
     return results
 
 
@@ -118,10 +181,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("checkpoint", help="a hub name or a folder")
     parser.add_argument(
-        "--data", type=Path, nargs="+", required=True, help="JSON lines in LongBench's format"
+        "--data", type=Path, nargs="+", help="JSON lines in LongBench's format (default: the hub's)"
     )
     parser.add_argument("--rates", type=float, nargs="+", default=[0.5, 0.3, 0.15])
-    parser.add_argument("--limit", type=int, help="records of each file")
+    parser.add_argument("--limit", type=int, help="records of each file (default: all)")
     parser.add_argument("--device")
     parser.add_argument(
         "--tokenizer", help="whose tokens count (default: our estimate): a hub name or folder"
@@ -133,25 +196,37 @@ def main(arguments: list[str] | None = None) -> None:
         from transformers import AutoTokenizer
 
         counter = TokenizerCounter(AutoTokenizer.from_pretrained(options.tokenizer, trust_remote_code=False))
-    data = records(options.data, options.limit)
+    files: list[Lines] = options.data or longbench()
+    data = records(files, options.limit)
+
+    def load(**chosen: Any) -> LLMLingua2:
+        return LLMLingua2.load(options.checkpoint, device=options.device, timeout_s=None, **chosen)
+
     compressors: dict[str, Compressor] = {
-        "llmlingua2": LLMLingua2.load(options.checkpoint, device=options.device, timeout_s=None),
-        "headtail": HeadTail(),
+        "llmlingua2": load(protected=nothing_protected),
+        "llmlingua2 protected": load(),
+        "extractive": extraction(default_ranker(), HeadTail()),
+        BASELINE: HeadTail(),
     }
-    results = {name: measure(data, one, options.rates, counter) for name, one in compressors.items()}
-    print(f"{'':<12}{'rate':>6}{'kept':>8}{'answers':>9}{'supporting':>12}{'others':>8}")
+    results = summaries(measure(data, compressors, options.rates, counter))
+    columns = {
+        "kept_tokens": "kept",
+        "by_itself": "by itself",
+        "answer_recall": "answers",
+        "answers_over_headtail": "over headtail (95%)",
+        "supporting_words": "supporting",
+        "other_words": "others",
+    }
+    print(f"{'':<22}{'rate':>6}" + "".join(f"{title:>{len(title) + 8}}" for title in columns.values()))
     for name, by_rate in results.items():
-        for rate, figures in by_rate.items():
-            means = [figures[key]["mean"] for key in figures]
-            shown = ["-" if mean is None else f"{mean:.3f}" for mean in means]
-            widths = (8, 9, 12, 8)
-            cells = "".join(f"{cell:>{width}}" for cell, width in zip(shown, widths, strict=False))
-            print(f"{name:<12}{rate:>6}{cells}")
+        for rate, found in by_rate.items():
+            cells = "".join(f"{shown(found[key]):>{len(title) + 8}}" for key, title in columns.items())
+            print(f"{name:<22}{rate:>6}{cells}")
     made_with = provenance(
         "torch",
         "transformers",
         num_records=len(data),
-        data=[path.name for path in options.data],
+        data=[file.name for file in files],
         counter=counter.name,
         configurations={name: compressor.configuration for name, compressor in compressors.items()},
     )

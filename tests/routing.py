@@ -9,8 +9,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from asymspec_agents.attachments import Attachments
 from asymspec_agents.compress.base import Rendition
-from asymspec_agents.messages import Message, ToolSpec
+from asymspec_agents.messages import Message, ToolSpec, parse_messages
+from asymspec_agents.store import MemoryStore
 from asymspec_agents.tokens import TokenCounter
 
 Wire = dict[str, Any]
@@ -79,6 +81,11 @@ def exact_tokens(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
 
 def _thirds(value: object) -> int:
     return -(-len(value if isinstance(value, str) else json.dumps(value, default=str)) // 3)
+
+
+def as_read(messages: Sequence[Wire]) -> list[Wire]:
+    """The messages with what the router puts in place of images and files."""
+    return [message.wire() for message in Attachments().read(parse_messages(messages), MemoryStore()).full]
 
 
 def text_of(message: Mapping[str, Any] | Message, part: int | None) -> str:

@@ -14,11 +14,18 @@ import pytest
 
 from tests.architecture import ROOT
 
-PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/gateway.md")
+PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/gateway.md", "docs/views.md")
 BLOCK = re.compile(
     r"^(?:<!-- needs: (?P<needs>[a-z, ]+) -->\n+)?```python\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL
 )
-PROBE = {"engine": "torch", "compress": "bm25s", "gateway": "starlette", "smolagents": "smolagents"}
+PROBE = {
+    "engine": "torch",
+    "compress": "bm25s",
+    "documents": "pypdfium2",
+    "gateway": "starlette",
+    "smolagents": "smolagents",
+    "vision": "rapidocr",
+}
 
 
 def _blocks() -> list[object]:

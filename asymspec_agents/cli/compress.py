@@ -18,6 +18,7 @@ from ..views.fitting import PromptCounter
 from .compress_conversation import show_conversation
 from .compress_diff import diff, rendered
 from .compress_input import conversation_in, read_text
+from .compress_narrator import Narrator
 
 __all__ = ["add_parser", "run"]
 
@@ -53,9 +54,15 @@ def add_parser(subparsers: Any) -> None:
         "--compressor",
         choices=("auto", "headtail", "llmlingua"),
         default="auto",
-        help="what shortens texts (default: auto, by kind of content)",
+        help="what shortens texts (default: auto, by kind of content; llmlingua: the same, but prose by "
+        "LLMLingua-2)",
     )
-    parser.add_argument("--compressor-model", metavar="PATH", help="the checkpoint of --compressor llmlingua")
+    parser.add_argument(
+        "--compressor-model",
+        metavar="NAME",
+        help="the checkpoint of --compressor llmlingua: a folder, or a hub name such as "
+        "microsoft/llmlingua-2-xlm-roberta-large-meetingbank",
+    )
     parser.add_argument("--max-verifier-tokens", type=_positive, metavar="N", help="a conversation's budget")
     parser.add_argument(
         "--keep-last", type=_tokens, metavar="N", help="turns of a conversation to keep verbatim"
@@ -76,8 +83,16 @@ def run(args: argparse.Namespace) -> int:
     read, MessageError where it is no text or a malformed conversation, WeightsError where a model cannot be
     found, ConfigurationError for options that do not fit what the file holds.
     """
+    narrator = Narrator(sys.stderr)
+    try:
+        return _run(args, narrator)
+    finally:
+        narrator.close()
+
+
+def _run(args: argparse.Namespace, narrator: Narrator) -> int:
     text = read_text(args.file)
-    compressor = _compressor(args)
+    compressor = _compressor(args, narrator)
     tokenizer = _tokenizer(args.model)
     counter: TokenCounter = EstimateCounter() if tokenizer is None else TokenizerCounter(tokenizer)
     colour = sys.stdout.isatty() and not from_env().no_color
@@ -140,23 +155,28 @@ def _compress(
     return compressor.compress_as(known, text, query=query, target_tokens=target_tokens, counter=counter)
 
 
-def _compressor(args: argparse.Namespace) -> Compressor:
+def _compressor(args: argparse.Namespace, narrator: Narrator) -> Compressor:
     if (args.compressor == "llmlingua") != (args.compressor_model is not None):
-        raise ConfigurationError("--compressor llmlingua and --compressor-model PATH go together")
+        raise ConfigurationError(
+            "--compressor llmlingua and --compressor-model NAME (its checkpoint) go together; --model says "
+            "whose tokens are counted"
+        )
     if args.compressor == "headtail":
         return HeadTail()
     if args.compressor == "auto":
         return AutoCompressor()
-    from ..compress.llmlingua import LLMLingua2  # type: ignore[import-not-found, unused-ignore]
+    from ..compress.llmlingua import LLMLingua2
 
-    loaded: Compressor = LLMLingua2.load(args.compressor_model)
-    return loaded
+    # No limit of time: who waits here sees how far it is, and can stop it.
+    return AutoCompressor(prose=LLMLingua2.load(args.compressor_model, timeout_s=None, recorder=narrator))
 
 
 def _policy(args: argparse.Namespace) -> ViewPolicy:
     given = {"max_verifier_tokens": args.max_verifier_tokens, "keep_last": args.keep_last}
-    ratio = min(args.ratio, 0.99)  # a policy always compresses
-    return ViewPolicy(ratio=ratio, **{name: value for name, value in given.items() if value is not None})
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if args.compressor == "llmlingua":
+        chosen["compress_timeout_s"] = None  # as for a text
+    return ViewPolicy(ratio=min(args.ratio, 0.99), **chosen)  # a policy always compresses
 
 
 def _refuse(args: argparse.Namespace, names: tuple[str, ...], whose: str) -> None:
@@ -187,21 +207,28 @@ def _prompt_counter(tokenizer: Any) -> PromptCounter | None:
 
 
 def _tokens(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text}: must not be negative")
-    return number
+    return _whole_number(text, 0)
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be at least 1")
+    return _whole_number(text, 1)
+
+
+def _whole_number(text: str, least: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a whole number of at least {least}")
     return number
 
 
 def _ratio(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
     if not 0 < number <= 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be over 0 and at most 1")
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a number over 0 and at most 1")
     return number

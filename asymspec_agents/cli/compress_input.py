@@ -59,7 +59,10 @@ def _is_binary(sample: bytes) -> bool:
 
 
 def conversation_in(text: str) -> Conversation | None:
-    """The conversation, where the text is a JSON object with a list of `messages` that have roles."""
+    """The conversation, where the text is a JSON object with a list of `messages` that have roles.
+
+    Raises MessageError where its tools are no list.
+    """
     if not text[:200].lstrip("\ufeff \t\r\n").startswith("{") or '"messages"' not in text:
         return None
     try:
@@ -72,4 +75,6 @@ def conversation_in(text: str) -> Conversation | None:
     if not all(isinstance(message, Mapping) and "role" in message for message in messages):
         return None
     tools = data.get("tools")
-    return Conversation(messages, tools if isinstance(tools, list) else [])
+    if tools is not None and not isinstance(tools, list):
+        raise MessageError(f"tools: must be a list, not {type(tools).__name__}")
+    return Conversation(messages, tools or [])

@@ -11,14 +11,14 @@ from ..tokens import TokenCounter
 from .base import Compressor, ContentKind, Rendition
 from .code import Code
 from .diff import Diff
-from .extractive import Extractive
+from .extractive import extraction
 from .headtail import HeadTail
 from .html_text import HtmlContent
 from .json_content import JsonContent, JsonLines
 from .log import Log
 from .markdown import Markdown
 from .mentioned import Mentioned
-from .ranking import NoRanker, Ranker, default_ranker
+from .ranking import Ranker, default_ranker
 from .table import Table
 from .tool_catalog import ToolCatalog
 
@@ -135,7 +135,18 @@ def _is_table(lines: list[str]) -> bool:
         usual = max(set(counts), key=lambda count: (counts.count(count), count))
         if usual >= (1 if delimiter == "\t" else 2) and counts.count(usual) >= 0.9 * len(counts):
             return True
+        if usual == 1 and counts.count(1) >= 0.95 * len(counts) and _are_pairs(lines, delimiter):
+            return True
     return False
+
+
+def _are_pairs(lines: list[str], delimiter: str) -> bool:
+    """Whether lines with one delimiter each are two cells, and not sentences that have a comma."""
+    num_pairs = sum(
+        all(cell and not cell.startswith(" ") for cell in line.split(delimiter)) and line[-1] not in ".!?{(;:"
+        for line in lines
+    )
+    return num_pairs >= 0.95 * len(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +198,7 @@ class AutoCompressor:
 
     def _by_kind(self) -> Mapping[ContentKind, Compressor]:
         ranker, head_tail = self.ranker, self.head_tail
-        prose = self.prose
-        if prose is None:
-            prose = head_tail if isinstance(ranker, NoRanker) else Extractive(ranker, head_tail)
-        prose = Mentioned(prose)
+        prose = Mentioned(self.prose if self.prose is not None else extraction(ranker, head_tail))
         as_json, code, table = (
             JsonContent(ranker, head_tail),
             Code(ranker, head_tail),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import get_args
 
 from ..recording import NULL_RECORDER, Recorder
 from ..tokens import TokenCounter
-from .base import Compressor, Rendition
+from .base import Compressor, ContentKind, Rendition
 from .headtail import HeadTail
 
 __all__ = ["GuardedCompressor"]
@@ -49,9 +50,11 @@ class GuardedCompressor:
         def work() -> None:
             try:
                 made = self._inner.compress(text, query=query, target_tokens=target_tokens, counter=counter)
-                outcome.append(made if _is_rendition(made) else "malformed rendition")
-            except Exception as error:
+                outcome.append(made if _is_rendition(made, text) else "malformed rendition")
+            except BaseException as error:  # a library may exit or panic; that must not end an agent's run
                 outcome.append(type(error).__name__)  # the error's text may quote the content
+                if isinstance(error, KeyboardInterrupt) and self._timeout_s is None:
+                    raise  # in the caller's thread this is the user's
 
         if self._timeout_s is None:
             work()
@@ -95,5 +98,12 @@ class GuardedCompressor:
                     self._num_abandoned += 1
 
 
-def _is_rendition(made: object) -> bool:
-    return isinstance(made, Rendition) and isinstance(made.text, str)
+def _is_rendition(made: object, text: str) -> bool:
+    """Whether it is what the protocol says; nothing at all is no rendition of a text."""
+    return (
+        isinstance(made, Rendition)
+        and all(isinstance(value, str) for value in (made.text, made.compressor))
+        and made.kind in get_args(ContentKind)
+        and isinstance(made.degraded, bool)
+        and bool(made.text.strip() or not text.strip())
+    )

@@ -14,7 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["mentions", "protected_spans"]
+__all__ = ["PROTECTION", "mentions", "protected_spans"]
+
+PROTECTION = "spans/1"  # what configurations call protected_spans; another number where it gives other spans
 
 _MAX_TOKEN = 400  # characters of a token that are judged; the rest of a longer one is data
 _MAX_FENCE = 2_000  # characters of a code fence kept whole: more would leave no room for anything else

@@ -135,7 +135,9 @@ def relevance(ranker: Ranker, texts: Sequence[str], wanted: Sequence[str]) -> li
 
 
 def best_matches(texts: Sequence[str], wanted: Sequence[str], num: int) -> list[int]:
-    """The indices, in order, of the up to `num` texts that a rough BM25 puts first, of those that match.
+    """The indices, in order, of the `num` texts that a rough BM25 puts first; none where nothing matches.
+
+    Where fewer match, those next to them are among them.
 
     Terms are counted wherever they stand, within words too, so no text has to be split: a sieve for very many
     texts. Of a long query the first 64 terms are sought.
@@ -149,8 +151,23 @@ def best_matches(texts: Sequence[str], wanted: Sequence[str], num: int) -> list[
         weight = math.log(1 + (len(folded) - len(held) + 0.5) / (len(held) + 0.5))
         for index, count in held:
             scores[index] += weight * count / (count + norms[index])
-    matching = [index for index, score in enumerate(scores) if score > 0]
-    return sorted(sorted(matching, key=lambda index: -scores[index])[:num])
+    chosen = sorted(
+        sorted((i for i, score in enumerate(scores) if score > 0), key=lambda i: -scores[i])[:num]
+    )
+    return _widened(chosen, num, len(folded)) if chosen else []
+
+
+def _widened(chosen: Sequence[int], num: int, num_all: int) -> list[int]:
+    """The chosen indices with as many on either side of each as there is room for."""
+    found = set(chosen)
+    for distance in range(1, num_all):
+        for index in chosen:
+            for neighbour in (index - distance, index + distance):
+                if len(found) >= num:
+                    return sorted(found)
+                if 0 <= neighbour < num_all:
+                    found.add(neighbour)
+    return sorted(found)
 
 
 def preference(num_entries: int, scores: Sequence[float]) -> list[int]:

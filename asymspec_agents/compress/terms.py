@@ -14,7 +14,8 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\u
 _UNSPACED += "\uff66-\uff9f\U00020000-\U0003ffff"
 _RUN = re.compile(f"[{_UNSPACED}]+|[^\\W_{_UNSPACED}]+")
 _IDENTIFIER_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_NAME_OR_NUMBER = re.compile(r"\b[A-Z]\w+|\b[0-9]{3,}")
+# A capital within a sentence; one that opens a sentence or line only where the next word has one, too.
+_NAME_OR_NUMBER = re.compile(r"(?<=[\w,;’'–—)-] )[A-Z]\w+|\b[A-Z]\w+(?=[ -][A-Z])|\b[0-9]{3,}")
 _MAX_QUERY_CHARACTERS = 40_000
 _MAX_QUERY_TERMS = 512
 
@@ -61,7 +62,10 @@ def query_terms(query: str) -> list[str]:
 
 
 def names_and_numbers(text: str) -> str:
-    """The capitalised words and longer numbers of `text`: what leads from one passage to another."""
+    """The names and longer numbers of `text`: what leads from one passage to another.
+
+    A name is a capitalised word, unless it opens a sentence or line and stands alone there.
+    """
     return " ".join(_NAME_OR_NUMBER.findall(text))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..attachments import ReadMessages
 from ..errors import ConfigurationError
 from ..messages import ContentPart, Message, ToolSpec, parse_messages
 from ..protocol import derive_edits
@@ -97,14 +98,15 @@ class SummaryRouter:
         rate: RateState | None = None,
     ) -> RoutedContext:
         """Both views of the call; raises as ContextRouter's does."""
-        given = parse_messages(messages)
-        history = read_history(given, self.policy.observation_markers, self.policy.call_markers)
+        read = self._short.attachments.read(parse_messages(messages), self.store, self._recorder)
+        policy, given = self.policy, read.shortened
+        history = read_history(given, policy.observation_markers, policy.call_markers, headers=read.headers)
         made = cuts(given, history, self._sizes(given, history), self.history)
-        full = self._full.route(given, tools)
+        full = self._full.route_read(read, tools)
         if made:
-            routed = self._summarized(given, history, made, tools, tool_docs, rate)
+            routed = self._summarized(read, history, made, tools, tool_docs, rate)
         else:
-            routed = self._short.route(given, tools, tool_docs=tool_docs, rate=rate)
+            routed = self._short.route_read(read, tools, tool_docs=tool_docs, rate=rate)
             edits = derive_edits(full.full, routed.compressed)
             routed = replace(routed, edits=edits, report=replace(routed.report, num_edits=len(edits)))
         report = replace(
@@ -142,17 +144,18 @@ class SummaryRouter:
 
     def _summarized(
         self,
-        given: tuple[Message, ...],
+        read: ReadMessages,
         history: History,
         made: tuple[Cut, ...],
         tools: Sequence[ToolSpec | Mapping[str, Any]] | None,
         tool_docs: Sequence[ToolDoc],
         rate: RateState | None,
     ) -> RoutedContext:
-        cut = made[-1]
+        cut, given = made[-1], read.shortened
         users = [index for index in history.user_messages if index < cut.end]
         first_user = next(iter(history.user_messages), len(given))
-        task = "\n".join(given[first_user].texts()) if history.user_messages else ""
+        words = (part for part in history.parts if part.message == first_user and not part.header_chars)
+        task = "\n".join(part.text for part in words)
         # What is asked for only later must not make the summaries anew.
         query = task[:MAX_QUERY_CHARS] if first_user < made[0].end else ""
         summary = self._chain.summary(given, made, query)
@@ -161,8 +164,10 @@ class SummaryRouter:
         num_summarized = cut.end - len(systems)
         shown = [given[index] for index in kept]
         shown.insert(len(systems), _summary_message(summary.text, num_summarized))
-        routed = self._short.route(
-            shown,
+        at = {index: place + (place >= len(systems)) for place, index in enumerate(kept)}
+        headers = {(at[index], part): size for (index, part), size in read.headers.items() if index in at}
+        routed = self._short.route_read(
+            replace(read, full=tuple(shown), shortened=tuple(shown), headers=headers),
             tools,
             tool_docs=tool_docs,
             rate=None if rate is None else rate.without_turns(cut.num_turns),

@@ -25,7 +25,8 @@ class ViewPolicy:
     `min_part_tokens`: shorter texts stay as they are, budget aside. `min_gain`: least share of tokens a
     rendition must save. A rendition has `ratio` of its original's tokens, `max_rendition_tokens` at most;
     head and tail have `headtail_tokens`. `high_water` and `low_water` are shares of a budget.
-    `protected`: regular expressions whose matches no compressed rendition may lose.
+    `protected`: regular expressions whose matches no compressed rendition may lose; they run without a
+    limit of time, so none should be of the kind that explodes, such as `(a+)+$`.
     `tool_kinds`: what the results of tools are, by the tools' names (a mapping or pairs), where it is not to
     be told from the content; `verbatim` results are shortened by a budget only.
     `observation_markers`: beginnings of user messages that are results. `call_markers`: beginnings of lines

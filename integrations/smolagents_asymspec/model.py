@@ -12,7 +12,7 @@ from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.messages import parse_tools
 from asymspec_agents.protocol import AsymSpecOptions, AsymSpecReport, AsymSpecRequest
 from asymspec_agents.recording import NULL_RECORDER, Recorder
-from asymspec_agents.router import ContextRouter, RoutedContext
+from asymspec_agents.router import RoutedContext
 from asymspec_agents.views import RateControl
 
 from ._compat import ChatMessage, ChatMessageStreamDelta, Model
@@ -24,7 +24,7 @@ from .images import ConversationImages, ImageEncoder
 from .merge import merge_views
 from .request import answer_limit, check_parameters, request_parameters, stop_strings
 from .routing import FailOpenRouter, Router
-from .saved import MissingBackend, loaded_policy, saved_backend, saved_policy, without_secrets
+from .saved import MissingBackend, loaded_router, saved_backend, saved_router, without_secrets
 from .tool_calls import with_parsed_tool_calls
 
 __all__ = ["AsymSpecModel"]
@@ -147,7 +147,7 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
             **without_secrets(self.kwargs),
             "model_id": self.model_id,
             "backend": saved_backend(self.backend),
-            "policy": saved_policy(self.routing.router),
+            **saved_router(self.routing.router),
             "options": self.options.model_dump(exclude_unset=True) if self.options is not None else None,
             "rate": asdict(self.rates.control) if self.rates is not None else None,
             "tool_name_key": self.tool_name_key,
@@ -169,11 +169,10 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
         fields = dict(model_dictionary)
         saved = fields.pop("backend", None) or {}
         options = fields.pop("options", None)
-        policy = fields.pop("policy", None)
         rate = fields.pop("rate", None)
-        if router is None and policy is not None:
-            counter = backend.prompt_counter if backend is not None else None
-            router = ContextRouter(loaded_policy(policy), prompt_counter=counter)
+        saved_as = {name: fields.pop(name, None) for name in ("policy", "router")}
+        if router is None:
+            router = loaded_router(saved_as, backend.prompt_counter if backend is not None else None)
         return cls(
             backend if backend is not None else MissingBackend(saved),
             router,

@@ -19,7 +19,7 @@ from .default_router import router_for
 from .inner_tools import signature_copies
 from .request import answer_limit
 from .routing import FailOpenRouter, Router
-from .saved import MissingModel, loaded_model, loaded_policy, saved_model, saved_policy
+from .saved import MissingModel, loaded_model, loaded_router, saved_model, saved_router
 from .whole_views import compressed_chat_messages
 
 __all__ = ["RoutedModel"]
@@ -194,7 +194,7 @@ class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
         """Plain values for saving: no secrets, no context, the inner model and the policy by their values."""
         return {
             "inner": saved_model(self.inner),
-            "policy": saved_policy(self.routing.router),
+            **saved_router(self.routing.router),
             "options": self.options.model_dump(exclude_unset=True) if self.options is not None else None,
         }
 
@@ -203,8 +203,8 @@ class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
         cls, model_dictionary: Mapping[str, Any], *, inner: Any = None, router: Router | None = None
     ) -> RoutedModel:
         """The model of `to_dict`; an inner model that cannot be made again has to be given, or set later."""
-        if router is None and model_dictionary.get("policy") is not None:
-            router = ContextRouter(loaded_policy(model_dictionary["policy"]))
+        if router is None:
+            router = loaded_router(model_dictionary)
         options = model_dictionary.get("options")
         return cls(
             inner if inner is not None else loaded_model(model_dictionary["inner"]),

@@ -4,6 +4,7 @@ a part that a saved model cannot bring back.
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,9 @@ from typing import Any
 
 from asymspec_agents.backends import AnyRequest, Backend, Capabilities, ChatDelta, HTTPBackend
 from asymspec_agents.errors import BackendError, ConfigurationError
+from asymspec_agents.router import ContextRouter
 from asymspec_agents.views import ViewPolicy
+from asymspec_agents.views.fitting import PromptCounter
 
 from ._compat import ChatMessage, Model, model_class
 
@@ -21,11 +24,14 @@ __all__ = [
     "MissingModel",
     "loaded_model",
     "loaded_policy",
+    "loaded_router",
     "saved_backend",
     "saved_model",
-    "saved_policy",
+    "saved_router",
     "without_secrets",
 ]
+
+logger = logging.getLogger(__name__)
 
 _SECRET_WORDS = frozenset(
     {
@@ -100,10 +106,34 @@ def saved_backend(backend: Backend) -> dict[str, Any]:
     return saved
 
 
-def saved_policy(router: object) -> dict[str, Any] | None:
-    """A router's policy by its values; None where it has none."""
+def saved_router(router: object) -> dict[str, Any]:
+    """A router by its policy, and by the names of its class and compressor; nothing of a policy it lacks."""
     policy = getattr(router, "policy", None)
-    return asdict(policy) if isinstance(policy, ViewPolicy) else None
+    return {
+        "policy": asdict(policy) if isinstance(policy, ViewPolicy) else None,
+        "router": {
+            "class": type(router).__name__,
+            "compressor": getattr(getattr(router, "compressor", None), "configuration", None),
+        },
+    }
+
+
+def loaded_router(
+    saved: Mapping[str, Any], prompt_counter: PromptCounter | None = None
+) -> ContextRouter | None:
+    """A ContextRouter with the saved policy, None where none was saved; warns where it was another router."""
+    if saved.get("policy") is None:
+        return None
+    router = ContextRouter(loaded_policy(saved["policy"]), prompt_counter=prompt_counter)
+    before, now = saved.get("router"), saved_router(router)["router"]
+    if before not in (None, now):
+        logger.warning(
+            "the model was saved with another router (%s) than the one it is loaded with (%s), so its views "
+            "will differ; give from_dict the router",
+            before,
+            now,
+        )
+    return router
 
 
 def loaded_policy(saved: Mapping[str, Any]) -> ViewPolicy:

@@ -185,3 +185,19 @@ def test_one_content_is_converted_once(monkeypatch: pytest.MonkeyPatch) -> None:
         first, second = (shown(attachments, file_part(pdf(["x"]), name)) for name in ("a.pdf", "b.pdf"))
     assert asked == ["PDF"]
     assert first.replace("a.pdf", "b.pdf") == second
+
+
+def test_what_stands_beside_the_body_of_a_word_file_is_read_as_well() -> None:
+    words = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    maths = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+    equation = f"<w:p><m:oMath {maths}><m:r><m:t>a=b</m:t></m:r><m:r><m:t>+1</m:t></m:r></m:oMath></w:p>"
+    edge = f"<w:hdr {words}>{paragraph('Confidential, draft 7')}</w:hdr>"
+    comment = f"<w:comments {words}><w:comment w:id='0'>{paragraph('Who says so?')}</w:comment></w:comments>"
+    parts = {"word/header1.xml": edge, "word/header2.xml": edge, "word/comments.xml": comment}
+    text = shown(Attachments(), file_part(docx(paragraph("Tea costs 4") + equation, **parts), "a.docx"))
+    assert text.partition("\n")[2].splitlines() == [
+        "Tea costs 4",
+        "[header or footer] Confidential, draft 7",
+        "[comment] Who says so?",
+        "[equation] a=b+1",
+    ]

@@ -113,7 +113,7 @@ def test_an_attachment_is_no_words_of_the_user() -> None:
     ]
     router = ContextRouter()
     read = router.attachments.read(tuple(map(Message.model_validate, given)), router.store)
-    history = router._fitter.read(read.full, (), read.headers).history
+    history = router._fitter.read(read.full, (), None, read.headers).history
     assert history.user_messages == (0,)
     assert [part.kind for part in history.parts] == ["user", "user", "assistant", "result", "result"]
     assert history.parts[-1].query.startswith("Who keeps the lighthouse?")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from asymspec_agents.compress.llmlingua import LLMLingua2
+from asymspec_agents.compress.llmlingua import LLMLingua2, nothing_protected
 from tests.compress.checkpoints import KINDS, make_checkpoint
 
 
@@ -18,4 +18,8 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def runners(checkpoints: dict[str, Path]) -> dict[str, LLMLingua2]:
-    return {kind: LLMLingua2.load(folder, device="cpu") for kind, folder in checkpoints.items()}
+    """Runners that leave every word to the classifier."""
+    return {
+        kind: LLMLingua2.load(folder, device="cpu", protected=nothing_protected)
+        for kind, folder in checkpoints.items()
+    }

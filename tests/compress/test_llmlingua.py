@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +13,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asymspec_agents.compress.llmlingua import LLMLingua2
+from asymspec_agents.compress.llmlingua import LLMLingua2, Protection, nothing_protected
+from asymspec_agents.compress.protected import PROTECTION, protected_spans
 from asymspec_agents.errors import ConfigurationError, WeightsError
 from asymspec_agents.router import ContextRouter
 from asymspec_agents.tokens import EstimateCounter, TokenCounter
+from asymspec_agents.trace import MemoryRecorder
 from tests.compress.checkpoints import KINDS, PROSE, make_checkpoint
 from tests.property.test_compress import Characters, holds, texts
 
 COUNTER = EstimateCounter()
 MARKER = re.compile(r"\n\[… [\d,]+ characters? left out; sha256:[0-9a-f]+ …\]\Z")
-NUMBER = re.compile(r"\d[\d.,:]*")
-
-
-def numbers(text: str) -> Iterable[tuple[int, int]]:
-    return (match.span() for match in NUMBER.finditer(text))
 
 
 @pytest.fixture(scope="module")
 def guarded(checkpoints: dict[str, Path]) -> dict[str, LLMLingua2]:
-    """Runners that protect numbers."""
-    return {kind: LLMLingua2.load(path, protected=numbers) for kind, path in checkpoints.items()}
+    """Runners that protect what they protect by default."""
+    return {kind: LLMLingua2.load(path) for kind, path in checkpoints.items()}
+
+
+def has_protected(text: str, rendition: str) -> bool:
+    """Whether the protected spans of `text` stand in the rendition, in their order."""
+    place = 0
+    for start, end in protected_spans(text):
+        place = rendition.find(text[start:end], place) + end - start
+        if place < end - start:
+            return False
+    return True
 
 
 def is_within(short: str, text: str) -> bool:
@@ -57,7 +64,7 @@ def test_every_text_becomes_pieces_of_itself_within_the_target(
     if made.compressor == "llmlingua2" and made.text != text:
         body = MARKER.sub("", made.text)
         assert is_within(body, text)
-        assert [body[a:b] for a, b in numbers(body)] == [text[a:b] for a, b in numbers(text)]
+        assert has_protected(text, body)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -95,6 +102,16 @@ def test_a_huge_text_is_chunked_whole(runners: dict[str, LLMLingua2]) -> None:
     assert max(len(chunk.ids) for chunk in chunks) <= 511
 
 
+def test_words_are_no_objects_for_the_garbage_collector(runners: dict[str, LLMLingua2]) -> None:
+    text = (PROSE + "\n") * 5
+    gc.collect()
+    before = len(gc.get_objects())
+    chunks = list(runners["bert"]._chunker.chunks(text))
+    gc.collect()
+    assert sum(len(chunk.words) for chunk in chunks) > 10_000
+    assert len(gc.get_objects()) - before < 1_000  # a full collection stops every thread
+
+
 def test_lines_stay_lines(runners: dict[str, LLMLingua2]) -> None:
     text = "\n".join(f"Line {n}: the harbour office, number {n}, sold the old ledgers." for n in range(60))
     made = runners["bert"].compress(text, query="", target_tokens=COUNTER.count(text) // 2, counter=COUNTER)
@@ -118,7 +135,7 @@ def test_a_text_that_grows_keeps_its_chunks(runners: dict[str, LLMLingua2]) -> N
 @pytest.mark.parametrize("kind", KINDS)
 def test_batches_change_nothing(checkpoints: dict[str, Path], kind: str) -> None:
     made = {
-        LLMLingua2.load(checkpoints[kind], batch_size=size)
+        LLMLingua2.load(checkpoints[kind], batch_size=size, protected=nothing_protected)
         .compress(PROSE, query="", target_tokens=900, counter=COUNTER)
         .text
         for size in (1, 3, 64)
@@ -132,8 +149,62 @@ def test_the_configuration_names_the_content(checkpoints: dict[str, Path], tmp_p
     assert here.configuration == there.configuration
     assert str(tmp_path) not in there.configuration
     other = LLMLingua2.load(make_checkpoint("bert", tmp_path / "other", seed=1))
-    changed = LLMLingua2.load(copy, protected=numbers)
+    changed = LLMLingua2.load(copy, protected=nothing_protected)
     assert len({here.configuration, other.configuration, changed.configuration}) == 3
+
+
+MENTIONS = (
+    "Invoice INV-001234 of 2026-11-30 says 14.5 kg, not 15 kg: see /srv/data/a.csv, "
+    "https://example.org/x?y=1 and mail to jo@example.org. It never raised ValueError; "
+    "`run --now` was without effect.\n"
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_protected_spans_come_through_byte_for_byte(
+    guarded: dict[str, LLMLingua2], runners: dict[str, LLMLingua2], kind: str
+) -> None:
+    text = PROSE[:3_000] + MENTIONS + PROSE[3_000:6_000]
+    spans = [text[start:end] for start, end in protected_spans(text)]
+    assert {"INV-001234", "2026-11-30", "14.5 kg", "not", "/srv/data/a.csv", "ValueError"} <= set(spans)
+    target = COUNTER.count(text) * 6 // 10
+    made = guarded[kind].compress(text, query="", target_tokens=target, counter=COUNTER)
+    assert made.compressor == "llmlingua2"
+    assert has_protected(text, made.text)
+    made = runners[kind].compress(text, query="", target_tokens=target, counter=COUNTER)
+    assert made.compressor == "llmlingua2"
+    assert not has_protected(text, made.text)
+
+
+def test_where_protected_spans_do_not_fit_the_model_is_not_asked(checkpoints: dict[str, Path]) -> None:
+    pytest.importorskip("bm25s")
+    recorder = MemoryRecorder()
+    runner = LLMLingua2.load(checkpoints["bert"], timeout_s=1e-6, recorder=recorder)
+    text = MENTIONS * 200 + "The lighthouse keeper sold the lamp."
+    made = runner.compress(text, query="Who sold the lamp?", target_tokens=200, counter=COUNTER)
+    assert made.compressor == "extractive"
+    assert "lighthouse keeper" in made.text
+    (event,) = (event.model_dump() for event in recorder.events)
+    assert event["event"] == "compress_fallback"
+    assert event["protected_tokens"] > event["target_tokens"] == 200
+    with pytest.raises(TimeoutError):
+        runner.compress(PROSE, query="", target_tokens=COUNTER.count(PROSE) * 7 // 10, counter=COUNTER)
+
+
+def test_patterns_are_protected_too(checkpoints: dict[str, Path]) -> None:
+    runner = LLMLingua2.load(checkpoints["bert"], protected=Protection((r"harbour \w+",)))
+    target = COUNTER.count(PROSE) * 7 // 10
+    made = runner.compress(PROSE, query="", target_tokens=target, counter=COUNTER)
+    assert made.compressor == "llmlingua2"
+    assert made.text.count("harbour office") == PROSE.count("harbour office") > 0
+    assert Protection().configuration == PROTECTION
+    assert f"protected={PROTECTION}+" in runner.configuration
+
+
+@pytest.mark.parametrize("patterns", ["abc", ["a"], ("(",), (3,)])
+def test_bad_patterns_are_named(patterns: Any) -> None:
+    with pytest.raises(ConfigurationError, match="patterns="):
+        Protection(patterns)
 
 
 def test_global_state_is_left_alone(checkpoints: dict[str, Path]) -> None:
@@ -179,9 +250,32 @@ def test_what_is_no_token_classifier_is_refused(checkpoints: dict[str, Path], tm
     (folder / "config.json").write_text(json.dumps({**config, "architectures": ["BertForMaskedLM"]}))
     with pytest.raises(WeightsError, match="BertForMaskedLM"):
         LLMLingua2.load(folder)
+    labels = {"id2label": {"0": "a", "1": "b", "2": "c"}, "label2id": {"a": 0, "b": 1, "c": 2}}
+    (folder / "config.json").write_text(json.dumps({**config, **labels}))
+    with pytest.raises(WeightsError, match="3 labels"):
+        LLMLingua2.load(folder)
     (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
     with pytest.raises(WeightsError, match="lacks"):
         LLMLingua2.load(folder)
     (folder / "model.safetensors").unlink()
     with pytest.raises(WeightsError, match="safetensors"):
+        LLMLingua2.load(folder)
+
+
+def test_what_is_no_checkpoint_is_refused(checkpoints: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(WeightsError, match="nowhere"):
+        LLMLingua2.load(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(WeightsError, match="empty"):
+        LLMLingua2.load(tmp_path / "empty")
+    (tmp_path / "file").write_text("{}")
+    with pytest.raises(WeightsError, match="file"):
+        LLMLingua2.load(tmp_path / "file")
+    folder = Path(shutil.copytree(checkpoints["bert"], tmp_path / "no-tokenizer"))
+    for path in folder.glob("*token*"):
+        path.unlink()
+    with pytest.raises(WeightsError, match="tokenizer"):
+        LLMLingua2.load(folder)
+    (folder / "config.json").write_text("{")
+    with pytest.raises(WeightsError, match="config"):
         LLMLingua2.load(folder)

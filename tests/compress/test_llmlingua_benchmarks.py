@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 import torch
 
@@ -31,16 +33,38 @@ def test_quality(checkpoints: dict[str, Path], tmp_path: Path, capsys: pytest.Ca
     )
     assert capsys.readouterr().out.splitlines()[-1] == output.read_text().strip()
     results = json.loads(output.read_text())["results"]
-    assert set(results) == {"llmlingua2", "headtail"}
-    for by_rate in results.values():
+    assert set(results) == {"llmlingua2", "llmlingua2 protected", "extractive", "headtail"}
+    for name in ("llmlingua2", "headtail"):
+        by_rate = results[name]
+        assert by_rate["0.5"]["by_itself"]["mean"] == 1
         assert 0.3 < by_rate["0.5"]["kept_tokens"]["mean"] <= 0.5
         assert by_rate["0.2"]["supporting_words"]["mean"] < by_rate["0.5"]["supporting_words"]["mean"]
         assert by_rate["0.5"]["supporting_words"]["n"] == 1
-        assert by_rate["0.5"]["kept_tokens"]["n"] == 2
+        assert by_rate["0.5"]["kept_tokens"]["n"] == by_rate["0.5"]["answers_over_headtail"]["n"] == 2
+    assert results["headtail"]["0.2"]["answers_over_headtail"]["interval"] == [0, 0]
+    assert results["llmlingua2 protected"]["0.2"]["by_itself"]["mean"] == 0
+
+
+def test_quality_reads_the_hubs_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def download(name: str, file: str, **options: str) -> str:
+        asked.append((name, file, options))
+        with zipfile.ZipFile(tmp_path / "data.zip", "w") as archive:
+            for task in llmlingua_quality.LONGBENCH:
+                archive.writestr(f"data/{task}.jsonl", "".join(json.dumps(one) + "\n" for one in RECORDS))
+        return str(tmp_path / "data.zip")
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    files = llmlingua_quality.longbench()
+    assert asked == [("THUDM/LongBench", "data.zip", {"repo_type": "dataset"})]
+    assert [file.name for file in files] == ["hotpotqa.jsonl", "musique.jsonl", "2wikimqa.jsonl"]
+    assert llmlingua_quality.records(files, 1) == [RECORDS[0]] * 3
 
 
 def test_figures_are_what_they_are_called() -> None:
     assert llmlingua_quality.has_answer("It was G. Stanley Hall.", ["stanley hall"])
+    assert not llmlingua_quality.has_answer("No, it was not.", ["no"])
     assert not llmlingua_quality.has_answer("Stanley went to the hallway", ["Stanley Hall"])
     assert llmlingua_quality.share_kept("red apples", ["red, red apples and pears"]) == pytest.approx(2 / 5)
     assert llmlingua_quality.passages("Passage 1:\na\nb\nPassage 2:\nc") == ["a\nb", "c"]
@@ -52,12 +76,18 @@ def test_speed(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
     from benchmarks import llmlingua_speed
 
     monkeypatch.setattr(prompt_compressor, "seed_everything", lambda seed: None)
+    monkeypatch.setattr(llmlingua_speed, "LIMIT_S", 0.3)
     output = tmp_path / "out.json"
     num_threads = torch.get_num_threads()
     with torch.random.fork_rng(devices=[]):
-        llmlingua_speed.main(f"--repeats 2 --layers 1 --hidden 64 --vocab 3000 --output {output}".split())
+        llmlingua_speed.main(
+            f"--repeats 2 --layers 1 --hidden 64 --vocab 3000 --chars 60000 --output {output}".split()
+        )
     torch.set_num_threads(num_threads)
-    results = json.loads(output.read_text())["results"]
+    document = json.loads(output.read_text())
+    results, waits = document["results"], document["event_loop"]
+    assert waits["every word, small"]["compressor"] == "llmlingua2"
+    assert all(one["longest_pause_ms"] > 0 and one["tokens_after"] <= 2_000 for one in waits.values())
     assert set(results) == set(llmlingua_speed.LENGTHS)
     assert all(len(result["ours_cpu_s"]) == 2 for result in results.values())
     assert "one chunk" in capsys.readouterr().out

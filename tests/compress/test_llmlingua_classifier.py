@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from asymspec_agents.compress.guarded import GuardedCompressor
-from asymspec_agents.compress.llmlingua import LLMLingua2
+from asymspec_agents.compress.llmlingua import LLMLingua2, nothing_protected
 from asymspec_agents.compress.llmlingua import runner as runner_module
 from asymspec_agents.compress.llmlingua.classifier import Classifier
 from asymspec_agents.tokens import EstimateCounter
@@ -142,7 +142,7 @@ def test_threads_change_no_rendition(checkpoints: dict[str, Path], runners: dict
     counter = EstimateCounter()
     texts = [PROSE[start : start + 3_000] for start in range(0, 12_000, 1_000)]
     alone = [runners["bert"].compress(t, query="", target_tokens=300, counter=counter).text for t in texts]
-    shared = LLMLingua2.load(checkpoints["bert"], batch_size=4)
+    shared = LLMLingua2.load(checkpoints["bert"], batch_size=4, protected=nothing_protected)
     with ThreadPoolExecutor(8) as pool:
         made = pool.map(
             lambda t: shared.compress(t, query="", target_tokens=300, counter=counter).text, texts * 2
@@ -152,7 +152,7 @@ def test_threads_change_no_rendition(checkpoints: dict[str, Path], runners: dict
 
 def test_too_slow_a_model_gives_head_and_tail(checkpoints: dict[str, Path]) -> None:
     recorder = MemoryRecorder()
-    slow = LLMLingua2.load(checkpoints["bert"], timeout_s=1e-6)
+    slow = LLMLingua2.load(checkpoints["bert"], timeout_s=1e-6, protected=nothing_protected)
     guarded = GuardedCompressor(slow, timeout_s=WAIT_S, recorder=recorder)
     made = guarded.compress(PROSE, query="", target_tokens=300, counter=EstimateCounter())
     assert made.degraded
@@ -163,7 +163,7 @@ def test_too_slow_a_model_gives_head_and_tail(checkpoints: dict[str, Path]) -> N
 def test_progress_is_recorded(checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner_module, "PROGRESS_S", 0.0)
     recorder = MemoryRecorder()
-    runner = LLMLingua2.load(checkpoints["bert"], recorder=recorder)
+    runner = LLMLingua2.load(checkpoints["bert"], recorder=recorder, protected=nothing_protected)
     runner.compress(PROSE, query="", target_tokens=900, counter=EstimateCounter())
     reports = [event.model_dump() for event in recorder.events]
     assert {report["event"] for report in reports} == {"compress_progress"}

@@ -10,13 +10,16 @@ from __future__ import annotations
 import functools
 import os
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from asymspec_agents.compress.llmlingua import LLMLingua2, LLMLinguaPackage
+from asymspec_agents.compress.llmlingua import LLMLingua2, LLMLinguaPackage, nothing_protected
+from asymspec_agents.compress.protected import protected_spans
+from asymspec_agents.errors import MissingDependencyError
 from asymspec_agents.tokens import EstimateCounter, clean_text
 from tests.architecture import ROOT
 from tests.compress.checkpoints import PROSE, make_checkpoint
@@ -50,7 +53,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def pairs(folders: dict[str, Path]) -> dict[str, tuple[LLMLingua2, LLMLinguaPackage]]:
     return {
-        kind: (LLMLingua2.load(folder, device="cpu"), LLMLinguaPackage.load(folder))
+        kind: (
+            LLMLingua2.load(folder, device="cpu", protected=nothing_protected),
+            LLMLinguaPackage.load(folder, protected=nothing_protected),
+        )
         for kind, folder in folders.items()
     }
 
@@ -135,6 +141,29 @@ def test_what_breaks_the_package_breaks_neither(
 
 
 @pytest.mark.parametrize("kind", NAMES)
+def test_both_keep_what_is_protected(folders: dict[str, Path], kind: str) -> None:
+    text = PROSE[:3_000]
+    spans = [text[start:end] for start, end in protected_spans(text)]
+    assert len(spans) > 10
+    target = COUNTER.count(text) * 7 // 10
+    for compressor in (LLMLingua2.load(folders[kind]), LLMLinguaPackage.load(folders[kind])):
+        made = compressor.compress(text, query="", target_tokens=target, counter=COUNTER)
+        assert made.compressor in compressor.configuration.split("/")[0]
+        place = 0
+        for span in spans:
+            place = made.text.index(span, place) + len(span)
+
+
+def test_a_missing_package_is_named_at_load(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "asymspec_agents.compress.llmlingua.package_shim", raising=False)
+    monkeypatch.setitem(sys.modules, "llmlingua", None)
+    with pytest.raises(MissingDependencyError, match=r"asymspec-agents\[llmlingua\]"):
+        LLMLinguaPackage.load(folders["bert"])
+
+
+@pytest.mark.parametrize("kind", NAMES)
 def test_the_packages_renditions_are_pieces_of_the_original(
     pairs: dict[str, tuple[LLMLingua2, LLMLinguaPackage]], kind: str
 ) -> None:
@@ -161,6 +190,6 @@ def test_the_package_leaves_global_state_alone(folders: dict[str, Path]) -> None
 
 
 def test_the_packages_time_is_limited(folders: dict[str, Path]) -> None:
-    package = LLMLinguaPackage.load(folders["bert"], timeout_s=1e-6)
+    package = LLMLinguaPackage.load(folders["bert"], timeout_s=1e-6, protected=nothing_protected)
     with pytest.raises(TimeoutError, match="0 of"):
         package.compress(PROSE, query="", target_tokens=200, counter=COUNTER)

@@ -23,6 +23,7 @@ from tests.routing import (
     QuarterCounter,
     Wire,
     agent_run,
+    as_read,
     conversations,
     exact_tokens,
     places,
@@ -85,6 +86,7 @@ def turn_starts(messages: list[Wire]) -> list[int]:
 
 def check_shape(messages: list[Wire], routed: RoutedContext) -> None:
     """Promise 1, for both views."""
+    messages = as_read(messages)
     given_messages = parse_messages(messages)
     for view in (routed.full, routed.compressed):
         assert [skeleton(message) for message in view] == [skeleton(message) for message in given_messages]
@@ -97,7 +99,7 @@ def check_shape(messages: list[Wire], routed: RoutedContext) -> None:
 def test_only_texts_of_single_parts_change(messages: list[Wire]) -> None:
     routed = make_router().route(messages)
     check_shape(messages, routed)
-    assert [message.wire() for message in routed.full] == messages
+    assert [message.wire() for message in routed.full] == as_read(messages)
 
 
 @given(conversations, st.integers(0, 3))
@@ -106,6 +108,7 @@ def test_what_is_promised_to_stay_verbatim_stays(messages: list[Wire], keep_last
     starts = turn_starts(messages)
     window = starts[-keep_last] if 0 < keep_last <= len(starts) else (len(messages) if not keep_last else 0)
     newest = newest_user(messages)
+    messages = as_read(messages)
     for index, part in places(routed.full):
         before, after = text_of(messages[index], part), text_of(routed.compressed[index], part)
         tokens = QuarterCounter().count(before)
@@ -126,7 +129,7 @@ def test_whatever_left_the_window_and_is_worth_it_is_compressed(messages: list[W
     routed = make_router().route(messages)
     starts = turn_starts(messages)
     window = starts[-2] if len(starts) >= 2 else 0
-    for index, part in places(routed.full[:window]):
+    for index, part in places(parse_messages(messages)[:window]):
         text = text_of(messages[index], part)
         is_result = messages[index]["role"] not in ("system", "developer", "user", "assistant")
         if is_result and len(text) >= 100:
@@ -137,11 +140,12 @@ def test_whatever_left_the_window_and_is_worth_it_is_compressed(messages: list[W
 def test_a_rendition_never_changes_while_the_conversation_grows(messages: list[Wire]) -> None:
     router = make_router()
     calls = [*turn_starts(messages)[1:], len(messages)]
+    originals = as_read(messages)
     previous: tuple[Message, ...] = ()
     for end in calls:
         compressed = router.route(messages[:end]).compressed
         for index, part in places(previous):
-            before, original = text_of(previous[index], part), text_of(messages[index], part)
+            before, original = text_of(previous[index], part), text_of(originals[index], part)
             if before != original:
                 assert text_of(compressed[index], part) == before
         previous = compressed
@@ -164,7 +168,7 @@ def least(messages: list[Wire]) -> list[Message]:
     """The messages with everything gone that the budget can reach, by the promise's own list."""
     newest = newest_user(messages)
     shortest = []
-    for index, message in enumerate(parse_messages(messages)):
+    for index, message in enumerate(parse_messages(as_read(messages))):
         beyond = message.role in ("system", "developer") or index == newest
         content = message.content
         if isinstance(content, str) and not beyond and "\nCalling tools:" not in content:
@@ -205,6 +209,7 @@ def test_the_verifiers_budget_is_met_or_cannot_be(messages: list[Wire], limit: i
     check_shape(messages, routed)
     assert exact_tokens(routed.compressed, routed.compressed_tools) <= limit
     newest = newest_user(messages)
+    messages = as_read(messages)
     for index, part in places(routed.full):
         text = text_of(messages[index], part)
         is_fixed = messages[index]["role"] in ("system", "developer") or "\nCalling tools:" in text

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from asymspec_agents.cli import compress
+from asymspec_agents.errors import MessageError
 from asymspec_agents.tokens import EstimateCounter
 
 ROWS = json.dumps([{"id": number, "name": f"user {number}"} for number in range(300)])
@@ -62,9 +63,28 @@ def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "argv",
-    [["--ratio", "0"], ["--ratio", "1.5"], ["--ratio", "nan"], ["--target-tokens", "-1"], ["--kind", "x"]],
+    [
+        ["--ratio", "0"],
+        ["--ratio", "1.5"],
+        ["--ratio", "nan"],
+        ["--ratio", "abc"],
+        ["--target-tokens", "-1"],
+        ["--target-tokens", "1e3"],
+        ["--max-verifier-tokens", "0"],
+        ["--kind", "x"],
+    ],
 )
 def test_options_out_of_range_are_usage_errors(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         run("-", *argv)
-    assert argv[0] in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert argv[0] in message
+    assert repr(argv[1]) in message
+    assert "invalid _" not in message
+
+
+def test_tools_that_are_no_list_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "call.json"
+    path.write_text(json.dumps({"messages": [{"role": "user", "content": "x"}], "tools": "x"}), "utf-8")
+    with pytest.raises(MessageError, match="tools: must be a list, not str"):
+        run(str(path))

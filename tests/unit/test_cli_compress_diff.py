@@ -182,8 +182,8 @@ def test_binary_files_are_refused(data: bytes, tmp_path: Path, capsys: pytest.Ca
     [
         (["--max-verifier-tokens", "9"], "--max-verifier-tokens is a conversation's"),
         (["--keep-last", "1"], "--keep-last is a conversation's"),
-        (["--compressor", "llmlingua"], "--compressor-model PATH go together"),
-        (["--compressor-model", "x"], "--compressor-model PATH go together"),
+        (["--compressor", "llmlingua"], "--compressor-model NAME (its checkpoint) go together"),
+        (["--compressor-model", "x"], "--compressor-model NAME (its checkpoint) go together"),
     ],
 )
 def test_options_that_do_not_fit_a_text_are_refused(

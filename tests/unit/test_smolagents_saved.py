@@ -4,13 +4,18 @@ import json
 
 import pytest
 
+from asymspec_agents import ContextRouter, ScriptedBackend, ViewPolicy
 from asymspec_agents.backends import ChatRequest, HTTPBackend
+from asymspec_agents.compress import HeadTail
 from asymspec_agents.errors import ConfigurationError
+from asymspec_agents.summary import SummaryCompressor, SummaryRouter
 from smolagents_asymspec.saved import (
     MissingBackend,
     loaded_model,
+    loaded_router,
     saved_backend,
     saved_model,
+    saved_router,
     without_secrets,
 )
 
@@ -78,3 +83,16 @@ def test_an_inner_model_that_cannot_be_made_says_why_when_asked():
     missing = loaded_model({"class": "OpenAIModel", "data": {}})
     with pytest.raises(ConfigurationError, match=r"OpenAIModel .*TypeError.*model_id"):
         missing.generate([])
+
+
+def test_a_router_that_cannot_be_brought_back_is_missed_aloud(caplog):
+    plain = ContextRouter(ViewPolicy(keep_last=3))
+    assert loaded_router(json.loads(json.dumps(saved_router(plain)))).policy == plain.policy
+    assert not caplog.messages
+    summaries = SummaryRouter(SummaryCompressor(ScriptedBackend(["x"])), policy=plain.policy)
+    for router in (summaries, ContextRouter(plain.policy, compressor=HeadTail())):
+        caplog.clear()
+        assert loaded_router(saved_router(router)).policy == plain.policy
+        (message,) = caplog.messages
+        assert "saved with another router" in message
+    assert loaded_router({"policy": None}) is None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asymspec_agents.attachments import AttachmentPolicy, Attachments
 from asymspec_agents.backends.scripted import ScriptedBackend
 from asymspec_agents.errors import BackendError, ConfigurationError, ContextOverflowError
 from asymspec_agents.messages import Message, ToolSpec, parse_messages
@@ -19,7 +20,17 @@ from asymspec_agents.summary import HistorySummary, SummaryCompressor, SummaryRo
 from asymspec_agents.trace import MemoryRecorder
 from asymspec_agents.views import RateState, ViewPolicy
 from asymspec_agents.views.rate import RateStep
-from tests.routing import FirstChars, QuarterCounter, Wire, agent_run, call, conversations, exact_tokens
+from tests.attachments.files import image, image_part
+from tests.routing import (
+    FirstChars,
+    QuarterCounter,
+    Wire,
+    agent_run,
+    as_read,
+    call,
+    conversations,
+    exact_tokens,
+)
 
 HISTORY = HistorySummary(keep_last=2, high_water_tokens=1_200, summary_tokens=150)
 
@@ -123,18 +134,24 @@ def test_the_summarized_text_is_in_the_store() -> None:
     assert "[calls search:" in text
 
 
-def test_several_user_messages_images_and_late_results() -> None:
-    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+@pytest.mark.parametrize("sees", ["text", "images"])
+def test_several_user_messages_and_images(sees: Literal["text", "images"]) -> None:
+    picture = image_part(image())
     messages = agent_run(4)
     messages += [{"role": "system", "content": "Be brief."}]
-    messages += [{"role": "user", "content": [image, {"type": "text", "text": "And this one?"}]}]
+    messages += [{"role": "user", "content": [picture, {"type": "text", "text": "And this one?"}]}]
     messages += agent_run(8)[2:]
-    view = make_router().route(messages).compressed
+    attachments = Attachments(AttachmentPolicy(drafter_sees=sees))
+    routed = make_router(attachments=attachments).route(messages)
+    view = routed.compressed
     assert [str(message.content) for message in view[:2]] == ["You are an agent.", "Be brief."]
-    content = view[2].content
-    assert isinstance(content, tuple)
-    assert [part.type for part in content] == ["text", "image_url", "text"]
-    assert content[2].text == "And this one?"
+    summary, shown, asked = view[2].texts()
+    assert summary.startswith("Earlier in this conversation (")
+    assert shown.startswith("[image: PNG, 40×30, ")
+    assert asked == "And this one?"
+    assert routed.report.num_images == 1
+    given = [message.wire() for message in routed.full]
+    assert given == (messages if sees == "images" else as_read(messages))
 
 
 def test_a_call_and_its_late_result_stay_together() -> None:
@@ -197,7 +214,7 @@ def test_over_random_conversations_the_promises_hold(
     except ContextOverflowError:
         assert limit is not None
         return
-    assert [message.wire() for message in routed.full] == messages
+    assert [message.wire() for message in routed.full] == as_read(messages)
     if limit is not None:
         assert exact_tokens(routed.compressed, ()) <= limit
     check_calls(routed.compressed, routed.full)

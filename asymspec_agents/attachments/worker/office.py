@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
@@ -16,11 +17,19 @@ __all__ = ["convert_docx", "convert_pptx"]
 _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 _DRAWING_TEXT = "{http://schemas.openxmlformats.org/drawingml/2006/main}t"
 _PICTURE = re.compile(r"!\[([^\]]*)\]\(\)")
+_WORDS = "{{http://schemas.openxmlformats.org/wordprocessingml/2006/main}}{}"
+_EQUATION = "{{http://schemas.openxmlformats.org/officeDocument/2006/math}}{}"
+_EDGES = re.compile(r"word/(?:header|footer)\d*\.xml")
+_COMMENTS = re.compile(r"word/comments\.xml")
+_BODY = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml")
 _MAX_DEPTH = 20  # of groups in groups
 
 
 def convert_docx(data: bytes, limits: Limits) -> Converted:
-    """Headings, paragraphs, lists, tables, foot- and endnotes; a picture is its description."""
+    """Headings, paragraphs, lists, tables, foot- and endnotes; a picture is its description.
+
+    Behind the text, what mammoth does not read: headers and footers, comments, and equations as plain text.
+    """
     import mammoth
 
     archive = check_archive(data, limits)
@@ -30,7 +39,25 @@ def convert_docx(data: bytes, limits: Limits) -> Converted:
     except (KeyError, IndexError, ValueError, OSError, ElementTree.ParseError, SyntaxError) as error:
         raise RefusedError("it is broken or cut short") from error
     text = _PICTURE.sub(lambda found: _picture(found.group(1)), markdown(html))
-    return Converted(joined([text], limits, "the rest"), _core_title(archive))
+    return Converted(joined([text, *_beside(archive)], limits, "the rest"), _core_title(archive))
+
+
+def _beside(archive: zipfile.ZipFile) -> Iterator[str]:
+    """The texts of a DOCX beside its body, each once: pages repeat their headers."""
+    for label, name, tag, text in (
+        ("header or footer", _EDGES, _WORDS.format("p"), _WORDS.format("t")),
+        ("comment", _COMMENTS, _WORDS.format("comment"), _WORDS.format("t")),
+        ("equation", _BODY, _EQUATION.format("oMath"), _EQUATION.format("t")),
+    ):
+        found: dict[str, None] = {}
+        for member in filter(name.fullmatch, archive.namelist()):
+            try:
+                root = ElementTree.fromstring(archive.read(member))
+            except (KeyError, ElementTree.ParseError):
+                continue
+            for node in root.iter(tag):
+                found.setdefault(" ".join("".join(part.text or "" for part in node.iter(text)).split()))
+        yield from (f"[{label}] {line}" for line in found if line)
 
 
 def _picture(described: str) -> str:

@@ -8,6 +8,7 @@ control token, and nothing is cut off where the second tokenization gives more t
 
 from __future__ import annotations
 
+import itertools
 import re
 import string
 from collections.abc import Iterator
@@ -20,27 +21,14 @@ from numpy.typing import NDArray
 from ...errors import WeightsError
 from ...tokens import clean_text
 from ..segments import Span
+from .words import Word, Words, WordsWriter
 
-__all__ = ["Chunk", "Chunker", "Word"]
+__all__ = ["Chunk", "Chunker"]
 
 Family = Literal["wordpiece", "metaspace", "bytelevel"]
 
 _PIECE_CHARACTERS = 16_384  # tokenized at a time, so that no other thread waits long for the results' turn
 _SPACE = re.compile(r"\s")
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word at `text[start:end]` of the original.
-
-    `written` is the word as the tokenizer's pieces spell it. `is_known` is false where the tokenizer has no
-    piece for any of it.
-    """
-
-    start: int
-    end: int
-    written: str
-    is_known: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +39,7 @@ class Chunk:
     end: int
     ids: NDArray[np.int64]
     word_of: NDArray[np.int64]
-    words: tuple[Word, ...]
+    words: Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,21 +114,21 @@ class Chunker:
 
     def _chunk(self, text: str, span: Span, tokens: _Tokens) -> Chunk:
         ids = tokens.ids[: self._max_tokens]
+        is_known = [token_id not in self._special_ids for token_id in ids]
+        opens = [
+            index
+            for index, known in enumerate(is_known)
+            if not index or self._opens_word(tokens.pieces[index], known)
+        ]
         word_of = [-1] * len(ids)
-        members: list[list[int]] = []
-        for index, (piece, token_id) in enumerate(zip(tokens.pieces, ids, strict=False)):
-            is_known = token_id not in self._special_ids
-            if not members or self._opens_word(piece, is_known):
-                members.append([])
-            members[-1].append(index)
-        words = []
-        for number, member in enumerate(members):
-            known = [i for i in member if ids[i] not in self._special_ids]
-            for i in known or member:
+        words = WordsWriter()
+        for number, (first, after) in enumerate(itertools.pairwise([*opens, len(ids)])):
+            known = [i for i in range(first, after) if is_known[i]]
+            for i in known or range(first, after):
                 word_of[i] = number
-            words.append(self._word(text, tokens, member, known))
+            words.add(self._word(text, tokens, range(first, after), known))
         as_text = [self._unknown_id if i in self._special_ids else i for i in ids]
-        return Chunk(span.start, span.end, np.array(as_text), np.array(word_of), tuple(words))
+        return Chunk(span.start, span.end, np.array(as_text), np.array(word_of), words.words())
 
     def _opens_word(self, piece: str, is_known: bool) -> bool:
         if self.family == "wordpiece":
@@ -150,7 +138,7 @@ class Chunker:
         # llmlingua asks for a part of the string of all marks, so a few pairs of them count too.
         return piece in string.punctuation or piece.startswith("▁" if self.family == "metaspace" else "Ġ")
 
-    def _word(self, text: str, tokens: _Tokens, member: list[int], known: list[int]) -> Word:
+    def _word(self, text: str, tokens: _Tokens, member: range, known: list[int]) -> Word:
         # A lone "▁" has the place of what follows it, which may be another word.
         placed = [i for i in member if self.family != "metaspace" or tokens.pieces[i] != "▁"]
         if not placed:

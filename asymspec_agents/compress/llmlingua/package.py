@@ -15,12 +15,16 @@ from ...errors import WeightsError
 from ...recording import NULL_RECORDER, Recorder
 from ...tokens import TokenCounter, clean_text
 from ..base import Rendition
+from ..extractive import extraction
 from ..headtail import HeadTail
+from ..ranking import default_ranker
 from ..segments import Span
 from .checkpoint import checkpoint_folder, content_of
 from .chunks import Chunk, Chunker
-from .rendition import Protected, fit, nothing_protected, protected_spans
-from .runner import CHUNK_ENDS, ProgressReport, check_timeout, protection_name
+from .protection import Protected, protection_name
+from .rendition import fit, named_spans, widened
+from .runner import CHUNK_ENDS, PROTECTED, ProgressReport, check_timeout, fits, record_fallback
+from .words import places_of
 
 if TYPE_CHECKING:
     from .package_shim import OfflineCompressor
@@ -55,10 +59,10 @@ class LLMLinguaPackage:
         self._protected = protected
         self._timeout_s = timeout_s
         self._recorder = recorder
-        self._fallback = HeadTail()
+        self._fallback = extraction(default_ranker(), HeadTail())
         self._lock = threading.Lock()
         self._configuration = (
-            f"{NAME}/1(package={importlib.metadata.version('llmlingua')},checkpoint={digest},"
+            f"{NAME}/2(package={importlib.metadata.version('llmlingua')},checkpoint={digest},"
             f"protected={protection_name(protected)},fallback={self._fallback.configuration})"
         )
 
@@ -68,7 +72,7 @@ class LLMLinguaPackage:
         model: str | os.PathLike[str],
         *,
         device: str = "cpu",
-        protected: Protected = nothing_protected,
+        protected: Protected = PROTECTED,
         timeout_s: float | None = 30.0,
         recorder: Recorder = NULL_RECORDER,
         offline: bool = False,
@@ -104,10 +108,11 @@ class LLMLinguaPackage:
         if counter.count(text) <= target_tokens:
             return Rendition(text, NAME, "text")
         shortened = None
-        if target_tokens > 0:
+        named = named_spans(self._protected, text)
+        if fits(text, named, target_tokens, counter):
             chunks = list(self._chunker.chunks(text))
-            words = [Span(word.start, word.end) for chunk in chunks for word in chunk.words]
-            spans = protected_spans(self._protected, text, words)
+            words = places_of([chunk.words for chunk in chunks])
+            spans = widened(named, words)
             deadline_s = None if self._timeout_s is None else time.monotonic() + self._timeout_s
 
             def kept_at(step: int) -> Iterable[Span]:
@@ -115,6 +120,7 @@ class LLMLinguaPackage:
 
             shortened = fit(text, kept_at, NUM_STEPS, spans, target_tokens=target_tokens, counter=counter)
         if shortened is None:
+            record_fallback(self._recorder, self._configuration, text, named, target_tokens, counter)
             return self._fallback.compress(text, query=query, target_tokens=target_tokens, counter=counter)
         return Rendition(shortened, NAME, "text")
 
@@ -122,7 +128,7 @@ class LLMLinguaPackage:
         """The words that the package keeps at `rate`, at their places in `text`; every word from 1 on."""
         chunks = list(self._chunker.chunks(text))
         if rate >= 1:
-            return tuple(Span(word.start, word.end) for chunk in chunks for word in chunk.words)
+            return tuple(places_of([chunk.words for chunk in chunks]).spans())
         return tuple(self._kept(text, chunks, rate, counter, None))
 
     def _kept(
@@ -143,14 +149,13 @@ class LLMLinguaPackage:
 
 def _found(chunk: Chunk, labels: Sequence[tuple[str, bool]]) -> list[Span]:
     """The places of the package's kept words: those it has in common with the chunk, in order."""
-    ours = [word.written for word in chunk.words]
+    ours, places = list(chunk.words.written), chunk.words.places.spans()
     theirs = [written for written, _ in labels]
     if ours == theirs:
-        pairs = zip(chunk.words, labels, strict=True)
-        return [Span(word.start, word.end) for word, (_, stays) in pairs if stays]
+        return [place for place, (_, stays) in zip(places, labels, strict=True) if stays]
     matcher = difflib.SequenceMatcher(None, ours, theirs, autojunk=False)
     return [
-        Span(chunk.words[match.a + i].start, chunk.words[match.a + i].end)
+        places[match.a + i]
         for match in matcher.get_matching_blocks()
         for i in range(match.size)
         if labels[match.b + i][1]

@@ -7,7 +7,6 @@ text left out had. A marker at the end tells size and reference.
 
 from __future__ import annotations
 
-import bisect
 import re
 from collections.abc import Callable, Iterable, Sequence
 
@@ -15,32 +14,30 @@ from ...tokens import TokenCounter
 from ..cuts import longest_fit
 from ..marker import left_out, short_reference
 from ..segments import Span
+from .protection import Protected
+from .words import Places
 
-__all__ = ["Protected", "fit", "nothing_protected", "protected_spans", "write"]
-
-Protected = Callable[[str], Iterable[tuple[int, int]]]
-"""Gives the places `(start, end)` of a text that a rendition must have."""
+__all__ = ["fit", "least_tokens", "named_spans", "widened", "write"]
 
 MAX_BLANK = 40  # characters of white space between neighbours that are kept as they are
 _EMPTY_LINE = re.compile(r"\n[^\S\n]*\n|\r[^\S\r\n]*\r")
 
 
-def nothing_protected(text: str) -> tuple[tuple[int, int], ...]:
-    """No spans."""
-    return ()
-
-
-def protected_spans(protected: Protected, text: str, words: Sequence[Span]) -> list[Span]:
-    """What `protected` names in `text`, each span widened to the whole words it touches; in order, joined."""
+def named_spans(protected: Protected, text: str) -> list[Span]:
+    """What `protected` names in `text`, in order and joined."""
     named = (Span(max(start, 0), min(end, len(text))) for start, end in protected(text))
-    spans = _merged(span for span in named if span.start < span.end)
-    ends = [span.end for span in spans]
-    touched = []
-    for word in words:
-        place = bisect.bisect_right(ends, word.start)
-        if place < len(spans) and spans[place].start < word.end:
-            touched.append(word)
-    return _merged([*spans, *touched])
+    return _merged(span for span in named if span.start < span.end)
+
+
+def least_tokens(text: str, spans: Sequence[Span], counter: TokenCounter) -> int:
+    """Tokens of a rendition that has only these spans of `text`, or the marker alone."""
+    reference = short_reference(text)
+    return counter.count(write(text, spans, reference) or left_out(len(text), reference))
+
+
+def widened(spans: Sequence[Span], words: Places) -> list[Span]:
+    """Spans (in order, apart) widened to the whole words they touch; in order, joined."""
+    return _merged([*spans, *words.touching(spans)])
 
 
 def fit(

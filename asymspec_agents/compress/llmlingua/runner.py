@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import time
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import ConfigurationError
 from ...recording import NULL_RECORDER, Recorder
 from ...tokens import TokenCounter
 from ..base import Rendition
+from ..extractive import extraction
 from ..headtail import HeadTail
+from ..ranking import default_ranker
 from ..segments import Span
 from .checkpoint import Checkpoint, checkpoint_folder, load_checkpoint
 from .chunks import Chunker
 from .classifier import Classifier
-from .rendition import Protected, fit, nothing_protected, protected_spans
+from .protection import Protected, Protection, protection_name
+from .rendition import fit, least_tokens, named_spans, widened
 from .threshold import Judged, judge, percentile_of_rate
+from .words import places_of
 
-__all__ = ["CHUNK_ENDS", "NAME", "LLMLingua2", "ProgressReport", "check_timeout", "protection_name"]
+__all__ = [
+    "CHUNK_ENDS",
+    "NAME",
+    "PROTECTED",
+    "LLMLingua2",
+    "ProgressReport",
+    "check_timeout",
+    "fits",
+    "record_fallback",
+]
 
 NAME = "llmlingua2"
 CHUNK_ENDS = (".", "\n")
+PROTECTED = Protection()
 MAX_CACHED_CHUNKS = 8_192  # about 2 kB each
 BATCH_SIZE = 16  # where there is an accelerator; a CPU gains nothing from more than one full chunk at a time
 NUM_STEPS = 1_000  # tenths of a percent
@@ -38,8 +52,10 @@ class LLMLingua2:
 
     For prose: it knows nothing of JSON or code, and does not read the query. The words are chosen chunk by
     chunk by the percentile of their probabilities, as in the paper; the percentile is searched so that the
-    rendition fits. What `protected` names stays whatever the classifier says; where that alone does not fit,
-    or the classifier finds nothing, the rendition is the head and tail of the text.
+    rendition fits. What `protected` names stays whatever the classifier says. Where that alone does not fit
+    (a target far below the text's size), or the classifier finds nothing, the rendition is an extract by the
+    query, or head and tail without the extra `compress`; `Rendition.compressor` says which, and a
+    `compress_fallback` event why. Of encyclopedic prose the protected spans are a fifth.
 
     One thread runs the model for all callers, so any number of threads may call. `compress` raises
     TimeoutError where the model takes longer than `timeout_s`, and the chunks not begun are then dropped;
@@ -54,7 +70,7 @@ class LLMLingua2:
         *,
         dtype: str = "float32",
         batch_size: int | None = None,
-        protected: Protected = nothing_protected,
+        protected: Protected = PROTECTED,
         chunk_ends: Sequence[str] = CHUNK_ENDS,
         timeout_s: float | None = 30.0,
         recorder: Recorder = NULL_RECORDER,
@@ -75,9 +91,9 @@ class LLMLingua2:
         self._protected = protected
         self._timeout_s = timeout_s
         self._recorder = recorder
-        self._fallback = HeadTail()
+        self._fallback = extraction(default_ranker(), HeadTail())
         self._configuration = (
-            f"{NAME}/1(checkpoint={checkpoint.digest},dtype={dtype},tokens={checkpoint.max_tokens},"
+            f"{NAME}/2(checkpoint={checkpoint.digest},dtype={dtype},tokens={checkpoint.max_tokens},"
             f"chunk_ends={ends!r},protected={protection_name(protected)},"
             f"fallback={self._fallback.configuration})"
         )
@@ -90,7 +106,7 @@ class LLMLingua2:
         device: str | None = None,
         dtype: str = "float32",
         batch_size: int | None = None,
-        protected: Protected = nothing_protected,
+        protected: Protected = PROTECTED,
         chunk_ends: Sequence[str] = CHUNK_ENDS,
         timeout_s: float | None = 30.0,
         recorder: Recorder = NULL_RECORDER,
@@ -99,10 +115,11 @@ class LLMLingua2:
         """The compressor over a checkpoint: a local folder, or a hub name such as
         `microsoft/llmlingua-2-xlm-roberta-large-meetingbank`.
 
-        `device` None picks CUDA where present. `protected` gives the places a rendition must have; it is
-        named in the configuration by its attribute `configuration`, else by module and name. `chunk_ends` are
-        the tokens a chunk may end at. `offline` uses only what is on this machine. Raises WeightsError for
-        what is no token classifier in safetensors, ConfigurationError for an option out of its range.
+        `device` None picks CUDA where present. `protected` gives the places a rendition must have
+        (`Protection(patterns)` adds patterns, `nothing_protected` leaves all to the classifier); it
+        is named in the configuration by its attribute `configuration`, else by module and name. `chunk_ends`
+        are the tokens a chunk may end at. `offline` uses only what is on this machine. Raises WeightsError
+        for what is no token classifier in safetensors, ConfigurationError for an option out of its range.
         """
         checkpoint = load_checkpoint(checkpoint_folder(model, offline=offline), device=device, dtype=dtype)
         return cls(
@@ -125,17 +142,18 @@ class LLMLingua2:
         if counter.count(text) <= target_tokens:
             return Rendition(text, NAME, "text")
         shortened = None
-        if target_tokens > 0:
+        spans = named_spans(self._protected, text)
+        if fits(text, spans, target_tokens, counter):
             judged = self._judged(text, counter)
-            words = _spans(judged)
+            words = places_of([one.words for one in judged])
 
             def kept_at(step: int) -> Iterable[Span]:
-                percentile = 100 * (1 - step / NUM_STEPS)
-                return itertools.compress(words, _kept(judged, percentile))
+                return words.spans(_kept(judged, 100 * (1 - step / NUM_STEPS)))
 
-            spans = protected_spans(self._protected, text, words)
-            shortened = fit(text, kept_at, NUM_STEPS, spans, target_tokens=target_tokens, counter=counter)
+            must = widened(spans, words)
+            shortened = fit(text, kept_at, NUM_STEPS, must, target_tokens=target_tokens, counter=counter)
         if shortened is None:
+            record_fallback(self._recorder, self._configuration, text, spans, target_tokens, counter)
             return self._fallback.compress(text, query=query, target_tokens=target_tokens, counter=counter)
         return Rendition(shortened, NAME, "text")
 
@@ -146,8 +164,8 @@ class LLMLingua2:
         """
         judged = self._judged(text, counter)
         percentile = percentile_of_rate(rate)
-        words = _spans(judged)
-        return tuple(words if percentile is None else itertools.compress(words, _kept(judged, percentile)))
+        words = places_of([one.words for one in judged])
+        return tuple(words.spans(None if percentile is None else _kept(judged, percentile)))
 
     def _judged(self, text: str, counter: TokenCounter) -> list[Judged]:
         chunks = list(self._chunker.chunks(text))
@@ -159,16 +177,21 @@ class LLMLingua2:
 
 
 class ProgressReport:
-    """Records how many of a text's chunks are done, at most once a second; short work is not reported."""
+    """Records how many of a text's chunks are done, at most once a second, and the end of what was reported.
+
+    Work that takes less than a second is not reported.
+    """
 
     def __init__(self, recorder: Recorder, configuration: str) -> None:
         self._recorder, self._configuration = recorder, configuration
         self._started_s = self._reported_s = time.monotonic()
+        self._is_reported = False
 
     def __call__(self, num_done: int, num_chunks: int) -> None:
         now_s = time.monotonic()
-        if now_s - self._reported_s >= PROGRESS_S:
-            self._reported_s = now_s
+        is_last = num_done == num_chunks and self._is_reported
+        if is_last or now_s - self._reported_s >= PROGRESS_S:
+            self._reported_s, self._is_reported = now_s, True
             self._recorder.record(
                 "compress_progress",
                 compressor=self._configuration,
@@ -178,25 +201,33 @@ class ProgressReport:
             )
 
 
+def fits(text: str, spans: Sequence[Span], target_tokens: int, counter: TokenCounter) -> bool:
+    """Whether a rendition has room for the protected spans; where not, no model's time need be spent."""
+    return target_tokens > 0 and least_tokens(text, spans, counter) <= target_tokens
+
+
+def record_fallback(
+    recorder: Recorder,
+    configuration: str,
+    text: str,
+    spans: Sequence[Span],
+    target_tokens: int,
+    counter: TokenCounter,
+) -> None:
+    """Records that a text's rendition is by another compressor, and what the target had no room for."""
+    recorder.record(
+        "compress_fallback",
+        compressor=configuration,
+        protected_tokens=least_tokens(text, spans, counter) if spans else 0,
+        target_tokens=target_tokens,
+    )
+
+
 def check_timeout(timeout_s: float | None) -> None:
     """Raises ConfigurationError for a time that is no limit."""
     if timeout_s is not None and not 0 < timeout_s <= MAX_TIMEOUT_S:
         raise ConfigurationError(f"timeout_s={timeout_s}: must be None or in (0, {MAX_TIMEOUT_S:,}] seconds")
 
 
-def protection_name(protected: Protected) -> str:
-    """What a configuration calls a function that names protected spans."""
-    named = getattr(protected, "configuration", None)
-    if isinstance(named, str):
-        return named
-    kind = protected if hasattr(protected, "__qualname__") else type(protected)
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _spans(judged: Sequence[Judged]) -> list[Span]:
-    return [Span(word.start, word.end) for one in judged for word in one.words]
-
-
-def _kept(judged: Sequence[Judged], percentile: float) -> list[bool]:
-    kept = [one.kept(percentile) for one in judged]
-    return np.concatenate(kept).tolist() if kept else []
+def _kept(judged: Sequence[Judged], percentile: float) -> NDArray[np.bool_]:
+    return np.concatenate([one.kept(percentile) for one in judged] or [np.zeros(0, np.bool_)])

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...tokens import TokenCounter
-from .chunks import Chunk, Word
+from .chunks import Chunk
+from .words import Words
 
 __all__ = ["Judged", "judge", "percentile_of_rate"]
 
@@ -24,7 +25,7 @@ NUM_COUNTED = 200_000  # words of which counts are remembered during one text
 class Judged:
     """A chunk's words with the probability of each, and its weight in the threshold."""
 
-    words: tuple[Word, ...]
+    words: Words
     probabilities: NDArray[np.float32]
     weights: NDArray[np.int64]
 
@@ -45,14 +46,14 @@ def judge(
     """
     counted: dict[str, int] = {}
 
-    def weight(word: Word) -> int:
-        if not word.written:
+    def weight(written: str) -> int:
+        if not written:
             return 0
-        found = counted.get(word.written)
+        found = counted.get(written)
         if found is None:
-            found = max(counter.count(word.written), 1)
+            found = max(counter.count(written), 1)
             if len(counted) < NUM_COUNTED:
-                counted[word.written] = found
+                counted[written] = found
         return found
 
     judged = []
@@ -63,7 +64,7 @@ def judge(
         np.add.at(sums, places, of_tokens[counts])
         numbers = np.bincount(places, minlength=len(chunk.words))
         means: NDArray[np.float32] = np.divide(sums, numbers, dtype=np.float32, casting="unsafe")
-        weights = np.array([weight(word) for word in chunk.words], np.int64)
+        weights = np.array([weight(written) for written in chunk.words.written], np.int64)
         if not weights.any():
             weights += 1
         judged.append(Judged(chunk.words, means, weights))
