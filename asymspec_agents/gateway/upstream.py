@@ -8,7 +8,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import anyio
@@ -18,6 +17,7 @@ from ..backends.http import HTTPBackend
 from ..errors import AsymSpecError, BackendError, NotAsymSpecError
 from ..router import ContextRouter
 from ..views.fitting import PromptCounter
+from ..views.limits import ANSWER_TOKENS, within_limits
 from ..views.policy import ViewPolicy
 from ..wire.failures import Failure
 from ..wire.handshake import PATH, ServerInfo
@@ -36,9 +36,7 @@ WRITE_S = 60.0
 ASK_S = 10.0  # for a handshake, or a token count
 KEEPALIVE_S = 4.0  # less than servers wait (uvicorn: 5), so that a call never meets a connection that closes
 READY_S = 1.0  # how often a server is asked whether it is there
-ANSWER_TOKENS = 1_024  # room for an answer; requests that ask for more get more, in whole steps of it
-PROMPT_SLACK_TOKENS = 64
-MAX_ROUTERS = 4
+MAX_ROUTERS = 4  # for answers of different lengths, in steps of ANSWER_TOKENS
 # Their answers to an unknown path say nothing about AsymSpec.
 UNDECIDED = frozenset({403, 407, 408, 425, 429})
 
@@ -199,30 +197,16 @@ class Upstream:
         with self._lock:
             router = self._routers.get(steps)
             if router is None:
-                router = self._make_router(self._policy(steps * ANSWER_TOKENS), self._prompt_counter())
+                policy = self._gateway.policy
+                if self._info is not None:
+                    limits = (self._info.max_verifier_tokens, self._info.max_drafter_tokens)
+                    policy = within_limits(policy, *limits, steps * ANSWER_TOKENS)
+                router = self._make_router(policy, self._prompt_counter())
                 self._routers[steps] = router
                 if len(self._routers) > MAX_ROUTERS:
                     self._routers.popitem(last=False)
             self._routers.move_to_end(steps)
             return router
-
-    def _policy(self, room: int) -> ViewPolicy:
-        """The policy within the server's limits, less the room."""
-        policy, info = self._gateway.policy, self._info
-        if info is None:
-            return policy
-
-        def within(own: int | None, limit: int | None) -> int | None:
-            if limit is None:
-                return own
-            limit = max(1, limit - room - PROMPT_SLACK_TOKENS)
-            return limit if own is None else min(own, limit)
-
-        return replace(
-            policy,
-            max_verifier_tokens=within(policy.max_verifier_tokens, info.max_verifier_tokens),
-            max_drafter_tokens=within(policy.max_drafter_tokens, info.max_drafter_tokens),
-        )
 
     def _prompt_counter(self) -> PromptCounter | None:
         if self._info is None or not self._info.tokenize or self._gateway.forwards_client_key:

@@ -2,9 +2,9 @@
 
 A request leaves `view` (the router's), `request`, one `block` per speculation block, and `response` or
 `error`; `compress` reports a compressor that failed and what took its place, `summary` what a summary by a
- model cost, `rate` what an adaptive ratio read and did, `gateway` what a gateway forwarded, `shadow` how an
- answer differs from the full view's. A compressor by a model adds `compress_progress` (how far it is) and
- `compress_fallback` (a text that it leaves to another).
+model cost, `rate` what an adaptive ratio read and did, `gateway` what a gateway forwarded, `shadow` how an
+answer differs from the full view's. A compressor by a model adds `compress_progress` (how far it is) and
+`compress_fallback` (a text that it leaves to another).
 
 Invariants:
 - Fields an event type does not know are kept; so are events of unknown kinds, as `OtherEvent`.
