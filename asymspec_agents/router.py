@@ -68,6 +68,7 @@ class ContextRouter:
             protected=self.policy.protected,
             timeout_s=self.policy.compress_timeout_s,
             kinds=self.policy.compressor_kinds,
+            exact_tokens=self.policy.longest_shown_tokens,
             shared=rendition_cache,
         )
         self._fitter = Fitter(self.policy, self._renditions, prompt_counter)

@@ -7,15 +7,31 @@ import json
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from .errors import ConfigurationError
 from .store import content_hash
 
-__all__ = ["CachedCounter", "EstimateCounter", "TokenCounter", "TokenizerCounter", "clean_text"]
+__all__ = [
+    "CachedCounter",
+    "EstimateCounter",
+    "SampledCounter",
+    "TokenCounter",
+    "TokenizerCounter",
+    "clean_text",
+]
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
+# What a tokenizer takes at once: its bindings hold the interpreter while they hand over and free a text.
+_PIECE_CHARS = 32_768
+# Where tokenizers split as well, so that a cut adds no token: between lines, and before the space of a word.
+_SAFE_CUT = re.compile(r"(?<=\n)(?=\S)|(?<=\w)(?= \w)")
+_SEARCHED_CHARS = 1_024  # looked through for such a cut
+
+_NUM_SAMPLES = 64
+_SAMPLE_CHARS = 512
+_SAMPLING_MARGIN = 1.25  # an estimate below so many times the exact range is checked
 
 
 def clean_text(text: str) -> str:
@@ -147,7 +163,9 @@ class TokenizerCounter:
 
     A special token's text inside the text counts as that token, as it does when a chat template is rendered.
     A fast tokenizer is copied: counting neither changes nor waits for the caller's own (whose truncation and
-    padding are not applied), and runs in threads. Other tokenizers are called one text at a time.
+    padding are not applied), and runs in threads. Other tokenizers are called one text at a time. A text over
+    32,768 characters is counted in pieces, cut between lines or words: at most a token or so for each piece
+    from the count as a whole where it has neither, and no call holds up other threads for long.
     Raises ConfigurationError for an object without `encode`.
     """
 
@@ -173,12 +191,54 @@ class TokenizerCounter:
         return self._name
 
     def count(self, text: str) -> int:
-        text = clean_text(text)
+        return sum(map(self._count_piece, _pieces(clean_text(text))))
+
+    def _count_piece(self, text: str) -> int:
         if self._fast is not None:
             # A batch of one: other than `encode`, it lets other threads run meanwhile.
-            return len(self._fast.encode_batch([text], add_special_tokens=False)[0].ids)
+            return len(self._fast.encode_batch([text], add_special_tokens=False)[0])
         with self._lock:
             return len(self._tokenizer.encode(text, add_special_tokens=False))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    start = 0
+    while len(text) - start > _PIECE_CHARS:
+        end = start + _PIECE_CHARS
+        safe = [cut.start() for cut in _SAFE_CUT.finditer(text, end - _SEARCHED_CHARS, end)]
+        end = safe[-1] if safe else end
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+class SampledCounter:
+    """Another counter's counts up to `exact_tokens`; of a much longer text, an estimate from samples of it.
+
+    A long text is judged by its density in 64 places, spread evenly, so the cost of a count is bounded. What
+    the estimate says to be in the exact range or near it is counted after all: no text is ever said to have
+    `exact_tokens` or fewer without having been counted. Raises ConfigurationError.
+    """
+
+    def __init__(self, inner: TokenCounter, *, exact_tokens: int) -> None:
+        if exact_tokens < 1:
+            raise ConfigurationError(f"exact_tokens={exact_tokens}: must be at least 1")
+        self._inner, self._exact_tokens = inner, exact_tokens
+
+    @property
+    def name(self) -> str:
+        return f"sampled({self._inner.name},{self._exact_tokens})"
+
+    def count(self, text: str) -> int:
+        if len(text) <= 2 * _NUM_SAMPLES * _SAMPLE_CHARS:
+            return self._inner.count(text)
+        step = (len(text) - _SAMPLE_CHARS) / (_NUM_SAMPLES - 1)
+        starts = [round(index * step) for index in range(_NUM_SAMPLES)]
+        sampled = sum(self._inner.count(text[start : start + _SAMPLE_CHARS]) for start in starts)
+        estimate = round(sampled * len(text) / (_NUM_SAMPLES * _SAMPLE_CHARS))
+        if estimate <= self._exact_tokens * _SAMPLING_MARGIN:
+            return self._inner.count(text)
+        return estimate
 
 
 class CachedCounter:

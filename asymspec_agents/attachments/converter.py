@@ -35,7 +35,8 @@ _MODULE_EXTRAS = {"PIL": "vision"}
 class Conversion:
     """What became of a file: text and what else is known of it, or the `problem` that there is none.
 
-    `missing_extra` names what is to be installed where that is the problem.
+    `num_lost` parts of it could not be read, which the text marks. `num_frames` pages or frames are in an
+    image. `missing_extra` names what is to be installed where that is the problem.
     """
 
     text: str = ""
@@ -44,6 +45,9 @@ class Conversion:
     pages: tuple[int, ...] = ()
     pictures: tuple[bytes, ...] = ()
     lacks_text: bool = False
+    num_lost: int = 0
+    num_frames: int = 1
+    scaled: tuple[int, int] | None = None
     problem: str | None = None
     missing_extra: str | None = None
 
@@ -175,6 +179,9 @@ def _exchanged(child: subprocess.Popen[bytes], header: dict[str, Any], data: byt
         length=fields["length"],
         pages=tuple(fields["pages"]),
         lacks_text=fields["lacks_text"] is True,
+        num_lost=int(fields["num_lost"]),
+        num_frames=int(fields["num_frames"]),
+        scaled=tuple(fields["scaled"]) if fields["scaled"] is not None else None,
         pictures=tuple(_read(answers, size) for size in fields["blobs"]),
     )
 

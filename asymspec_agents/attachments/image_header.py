@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 __all__ = ["ImageSize", "image_size"]
@@ -16,6 +17,7 @@ _SVG_LENGTH = rb"""\b%s\s*=\s*["']\s*(\d{1,9})(?:\.\d+)?(?:px)?\s*["']"""
 _VIEW_BOX = re.compile(
     rb"""\bviewBox\s*=\s*["']\s*[-\d.]+[\s,]+[-\d.]+[\s,]+(\d{1,9})[\d.]*[\s,]+(\d{1,9})"""
 )
+_PIXMAP = re.compile(rb"P[4-6](?:\s+|#[^\n]*\n)+(\d{1,9})(?:\s+|#[^\n]*\n)+(\d{1,9})\s")
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _ORIENTATION_TAG = 0x0112
 
@@ -41,12 +43,42 @@ def image_size(kind: str, data: bytes) -> ImageSize | None:
 
 def _png(data: bytes) -> ImageSize:
     width, height = struct.unpack_from(">II", data, 16)
-    return ImageSize(width, height, b"acTL" in data[:200])
+    return ImageSize(width, height, any(name == b"acTL" for name in _png_chunks(data)))
+
+
+def _png_chunks(data: bytes) -> Iterator[bytes]:
+    """The names of the chunks before the pixels; a colour profile among them may be long."""
+    at, name = 8, b""
+    while at + 8 <= len(data) and name != b"IDAT":
+        name = data[at + 4 : at + 8]
+        yield name
+        at += 12 + int.from_bytes(data[at : at + 4], "big")
 
 
 def _gif(data: bytes) -> ImageSize:
     width, height = struct.unpack_from("<HH", data, 6)
-    return ImageSize(width, height, b"NETSCAPE2.0" in data[:2_048] or data.count(b"\x21\xf9\x04") > 1)
+    return ImageSize(width, height, _has_frames(data))
+
+
+def _has_frames(gif: bytes) -> bool:
+    """Whether there are two images, which need not say how long they are shown."""
+    at, num_images = 13 + _gif_table(gif[10]), 0
+    while at + 10 < len(gif) and num_images < 2:
+        if gif[at] == 0x2C:
+            num_images += 1
+            at += 11 + _gif_table(gif[at + 9])
+        elif gif[at] == 0x21:
+            at += 2
+        else:
+            break
+        while gif[at]:  # sub-blocks, up to an empty one
+            at += 1 + gif[at]
+        at += 1
+    return num_images == 2
+
+
+def _gif_table(flags: int) -> int:
+    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
 def _bmp(data: bytes) -> ImageSize:
@@ -134,7 +166,27 @@ def _iso(data: bytes) -> ImageSize | None:
     while at >= 0:
         sizes.append(struct.unpack_from(">II", head, at + 8))
         at = head.find(b"ispe", at + 4)
-    return ImageSize(*max(sizes, key=lambda size: size[0] * size[1])) if sizes else None
+    if not sizes:
+        return None
+    width, height = max(sizes, key=lambda size: size[0] * size[1])
+    return ImageSize(width, height, data[8:12] == b"avis")
+
+
+def _pixmap(data: bytes) -> ImageSize | None:
+    sides = _PIXMAP.match(data[:4_096])
+    return ImageSize(int(sides.group(1)), int(sides.group(2))) if sides is not None else None
+
+
+def _tga(data: bytes) -> ImageSize:
+    return ImageSize(*struct.unpack_from("<HH", data, 12))
+
+
+def _jpeg_2000(data: bytes) -> ImageSize | None:
+    at = data[:65_536].find(b"ihdr")
+    if at < 0:
+        return None
+    height, width = struct.unpack_from(">II", data, at + 4)
+    return ImageSize(width, height)
 
 
 def _svg(data: bytes) -> ImageSize | None:
@@ -159,4 +211,7 @@ _READERS = {
     "HEIC": _iso,
     "AVIF": _iso,
     "SVG": _svg,
+    "PPM": _pixmap,
+    "TGA": _tga,
+    "JPEG 2000": _jpeg_2000,
 }

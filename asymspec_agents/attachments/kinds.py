@@ -17,10 +17,10 @@ _IMAGES: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xd8\xff", "JPEG"),
     (b"GIF87a", "GIF"),
     (b"GIF89a", "GIF"),
-    (b"BM", "BMP"),
     (b"II*\x00", "TIFF"),
     (b"MM\x00*", "TIFF"),
     (b"\x00\x00\x01\x00", "ICO"),
+    (b"\x00\x00\x00\x0cjP  \r\n\x87\n", "JPEG 2000"),
 )
 _OTHERS: tuple[tuple[bytes, str], ...] = (
     (b"{\\rtf", "RTF"),
@@ -33,6 +33,11 @@ _OTHERS: tuple[tuple[bytes, str], ...] = (
     (b"OggS", "Ogg audio"),
     (b"fLaC", "FLAC audio"),
     (b"%!PS", "PostScript"),
+    (b"8BPS\x00", "Photoshop image"),
+    (b".snd\x00", "AU audio"),
+    (b"\xfd7zXZ\x00", "XZ archive"),
+    (b"BZh", "BZIP2 archive"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard archive"),
     (b"SQLite format 3\x00", "SQLite database"),
     (b"PAR1", "Parquet table"),
 )
@@ -44,6 +49,10 @@ _BRANDS = {
     b"mif1": "HEIC",
     b"hevc": "HEIC",
 }
+_RIFFS = {b"WEBP": "WebP", b"WAVE": "WAV audio", b"AVI ": "AVI video"}
+_BMP_HEADERS = frozenset({12, 16, 40, 52, 56, 64, 108, 124})  # in bytes, one for each version
+_PIXMAP = re.compile(rb"P[4-6](?:\s+|#[^\n]*\n)*\s\d{1,9}\s")
+_TGA_END = b"TRUEVISION-XFILE.\x00"
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
 _OFFICE = {b"word": "DOCX", b"xl": "XLSX", b"ppt": "PPTX"}
@@ -70,8 +79,11 @@ class FileKind:
     group: Group
 
 
-def kind_of(data: bytes) -> FileKind:
-    """The kind of file, by its first bytes, by the members of a zipped format, or as text."""
+def kind_of(data: bytes, charset: str | None = None) -> FileKind:
+    """The kind of file, by its first bytes, by the members of a zipped format, or as text.
+
+    `charset` is the encoding that its sender states, should it be text.
+    """
     head = data[:_HEAD_BYTES]
     bare = head.removeprefix(b"\xef\xbb\xbf")
     if b"%PDF-" in head[:1_024]:  # readers accept some bytes before it
@@ -82,10 +94,18 @@ def kind_of(data: bytes) -> FileKind:
         is_encrypted = _ENCRYPTED_OFFICE in data
         return FileKind("encrypted Office file" if is_encrypted else "Office file of the old format", "other")
     for magic, name in _IMAGES:
-        if data.startswith(magic) and (name != "BMP" or not is_text(data)):
+        if data.startswith(magic):
             return FileKind(name, "image")
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return FileKind("WebP", "image")
+    if data.startswith(b"BM") and int.from_bytes(data[14:18], "little") in _BMP_HEADERS:
+        return FileKind("BMP", "image")
+    if data.startswith(b"RIFF"):
+        riff = _RIFFS.get(data[8:12])
+        if riff is not None:
+            return FileKind(riff, "image" if riff == "WebP" else "other")
+    if _PIXMAP.match(head):
+        return FileKind("PPM", "image")
+    if data.endswith(_TGA_END):
+        return FileKind("TGA", "image")
     if data[4:8] == b"ftyp":
         brand = _BRANDS.get(data[8:12])
         return FileKind(brand, "image") if brand is not None else FileKind("MP4 media", "other")
@@ -96,7 +116,7 @@ def kind_of(data: bytes) -> FileKind:
         return FileKind("SVG", "image")
     if _HTML.match(bare):
         return FileKind("HTML", "document")
-    if not is_text(data):
+    if not is_text(data, charset):
         return FileKind("binary file", "other")
     fields = _MAIL_FIELD.match(data[:_MAIL_BYTES].removeprefix(b"\xef\xbb\xbf"))
     if fields is not None and len(set(_MAIL_NAMES.findall(fields.group().lower()))) >= 2:

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["CutOff", "Kept", "OverdueError"]
+__all__ = ["CutOff", "EndedError", "Kept", "OverdueError"]
 
 MAX_ABANDONED = 4  # calls still running after their time; while there are so many, no new one is started
 
@@ -71,6 +71,10 @@ class OverdueError(Exception):
     """A call took longer than its time, or others before it still run."""
 
 
+class EndedError(Exception):
+    """A call wanted to end its thread or the program, which it has no right to."""
+
+
 class CutOff:
     """Runs calls with a time limit. A thread cannot be stopped: a call that hangs is left behind."""
 
@@ -79,7 +83,9 @@ class CutOff:
         self._num_abandoned = 0
 
     def run(self, timeout_s: float, work: Callable[[], _R]) -> _R:
-        """What `work` returns or raises. Raises OverdueError."""
+        """What `work` returns or raises. Raises OverdueError, and EndedError where `work` raises no Exception
+        but, say, SystemExit, or what a library in Rust raises when it panics.
+        """
         outcome: list[_R] = []
         errors: list[BaseException] = []
         done = threading.Event()
@@ -106,5 +112,7 @@ class CutOff:
                     self._num_abandoned += 1
                     raise OverdueError
         if errors:
-            raise errors[0]
+            if isinstance(errors[0], Exception):
+                raise errors[0]
+            raise EndedError(type(errors[0]).__name__) from None
         return outcome[0]

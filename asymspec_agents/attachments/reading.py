@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ..recording import Recorder
@@ -15,12 +15,13 @@ from .kinds import FileKind, kind_of
 from .notes import header, note, quoted, size_of, text_label
 from .once import CutOff, Kept, OverdueError
 from .parts import Attachment
-from .plain_text import decode
+from .plain_text import decode, is_text
 from .policy import AttachmentPolicy
 
 __all__ = ["AttachmentReader", "ReadAttachment"]
 
 _MAX_CAPTION_CHARS = 4_000
+_UNSUPPORTED = frozenset({"HEIC"})  # which Pillow cannot read by itself
 _SLACK_S = 1.0  # a fetch keeps its own time; what it is cut off by is for hosts that trick it
 
 
@@ -69,7 +70,7 @@ class AttachmentReader:
     def read(self, attachment: Attachment, store: ContentStore, recorder: Recorder) -> ReadAttachment:
         """The text for the attachment; its bytes go into the store, once however often it is met."""
         if attachment.data is not None:
-            return self._of_data(attachment.data, attachment.name, store, recorder)
+            return self._of_data(attachment.data, attachment, store, recorder)
         if attachment.url is None or attachment.problem is not None:
             return _unread(attachment, attachment.problem or "it has neither data nor a URL")
         key = (attachment.url, attachment.name, attachment.is_image)
@@ -80,7 +81,7 @@ class AttachmentReader:
         where = host_of(url) if "://" in url else ""
         elsewhere = replace(attachment, name=attachment.name or (f"at {where}" if where else None))
         if remote is None:
-            return _unread(elsewhere, "fetching it is not allowed")
+            return _unread(elsewhere, "it is a URL, and fetching it is not allowed")
         try:
             data = self._cut_off.run(
                 remote.timeout_s + _SLACK_S,
@@ -94,49 +95,53 @@ class AttachmentReader:
             return _unread(elsewhere, f"it could not be fetched ({type(error).__name__})")
         if not data:
             return _unread(elsewhere, "it is empty")
-        return self._of_data(data, elsewhere.name, store, recorder)
+        return self._of_data(data, elsewhere, store, recorder)
 
     def _of_data(
-        self, data: bytes, name: str | None, store: ContentStore, recorder: Recorder
+        self, data: bytes, attachment: Attachment, store: ContentStore, recorder: Recorder
     ) -> ReadAttachment:
+        name, charset = attachment.name, attachment.charset
         digest = content_hash(data)
         _keep(data, digest, store, recorder)
-        content = self._contents.get(digest, lambda: self._content(data, recorder))
+        content = self._contents.get((digest, charset), lambda: self._content(data, charset, recorder))
         is_image = content.kind.group == "image"
         label = content.kind.name if content.kind.group != "text" else text_label(name)
         line = header("image" if is_image else "file", name, (label, *content.details), data)
         text = f"{line}\n{content.text}" if content.text else line
         return ReadAttachment(text, len(text) - len(content.text), is_image, content.problem)
 
-    def _content(self, data: bytes, recorder: Recorder) -> _Content:
-        kind = kind_of(data)
+    def _content(self, data: bytes, charset: str | None, recorder: Recorder) -> _Content:
+        kind = kind_of(data, charset)
         try:
-            made = self._image(kind, data) if kind.group == "image" else self._document(kind, data)
+            made = self._image(kind, data) if kind.group == "image" else self._document(kind, data, charset)
         except Exception as error:  # nothing a file holds may end a run
             made = _failed(kind, data, f"it could not be read ({type(error).__name__})")
         if made.problem is not None:
             recorder.record("attachment", kind=kind.name, num_bytes=len(data), problem=made.problem)
         return made
 
-    def _document(self, kind: FileKind, data: bytes) -> _Content:
+    def _document(self, kind: FileKind, data: bytes, charset: str | None) -> _Content:
         if kind.group == "other":
             return _failed(kind, data, "this kind of file is not supported")
         if kind.group == "text":
-            return self._plain(kind, data)
+            return self._plain(kind, data, charset)
+        if kind.name == "HTML" and charset is not None and is_text(data, charset):
+            data = decode(data, charset).encode("utf-8-sig", "replace")  # what the sender states goes first
         made = self.converter.convert(kind.name, data, ocr_pages=self._ocr_pages)
         if made.missing_extra is not None and kind.name == "HTML":
-            return self._plain(kind, data)  # its source is text as well
+            return self._plain(kind, data, charset)  # its source is text as well
         if made.problem is not None:
             return _failed(kind, data, made.problem)
         text = self._with_pages(made)
         is_unread = made.lacks_text and text == made.text
         if not text.strip():
             return _failed(kind, data, "it has no text")
-        details = (quoted(made.title, "title "), made.length, size_of(text))
-        return _Content(kind, details, text, "it has no text layer" if is_unread else None)
+        lost = f"{made.num_lost:,} of its parts could not be read" if made.num_lost else None
+        details = (quoted(made.title, "title "), made.length, size_of(text), lost)
+        return _Content(kind, details, text, "it has no text layer" if is_unread else lost)
 
-    def _plain(self, kind: FileKind, data: bytes) -> _Content:
-        text, most = decode(data), self._policy.max_text_chars
+    def _plain(self, kind: FileKind, data: bytes, charset: str | None) -> _Content:
+        text, most = decode(data, charset), self._policy.max_text_chars
         num_lines = text.count("\n") + (not text.endswith("\n"))
         details = (f"{num_lines:,} line" + ("s" if num_lines != 1 else ""), size_of(text))
         if not text.strip():
@@ -170,33 +175,44 @@ class AttachmentReader:
         ]
         if size is not None and size.width * size.height > self._policy.max_pixels:
             return _undescribed(kind, details, f"it has more than {self._policy.max_pixels:,} pixels")
+        if kind.name in _UNSUPPORTED:
+            return _undescribed(kind, details, "this kind of image is not supported")
         if kind.name == "SVG":
             made = self.converter.convert("SVG", data)
             if made.problem is not None:
                 return _undescribed(kind, details, made.problem)
             return _Content(
-                kind, tuple(details), f"Text in it:\n{made.text}" if made.text else "No text in it."
+                kind, tuple(details), f"Text in it:\n{made.text}" if made.text else "No text found in it."
             )
         if self._captioner is None and self._text_reader is None:
             return _Content(kind, (*details, "not described: no captioner or text reader is set"), "")
-        made = self.converter.convert("picture", data)
+        made = self.converter.convert("picture", data, ocr_pages=self._ocr_pages)
         if made.problem is not None or not made.pictures:
             return _undescribed(kind, details, made.problem or "it is empty")
-        return self._described(kind, details, made.pictures[0])
+        if made.num_frames > 1:
+            details.insert(-1, f"{made.num_frames:,} {'pages' if kind.name == 'TIFF' else 'frames'}")
+        if made.scaled is not None:
+            details.append(f"looked at in {made.scaled[0]:,}×{made.scaled[1]:,}")
+        return self._described(kind, details, made)
 
-    def _described(self, kind: FileKind, details: list[str | None], png: bytes) -> _Content:
+    def _described(self, kind: FileKind, details: list[str | None], made: Conversion) -> _Content:
         lines, failures = [], 0
+        part = "page" if kind.name == "TIFF" else "frame"
         if self._captioner is not None:
+            png = made.pictures[0]
             caption = self._told(lambda: self._captioner.describe(png)[:_MAX_CAPTION_CHARS])  # type: ignore[union-attr]
             failures += not caption
             if caption:
-                lines.append(f"Shows: {' '.join(caption.split())}")
+                which = f" ({part} 1 of {made.num_frames:,})" if made.num_frames > 1 else ""
+                lines.append(f"Shows{which}: {' '.join(caption.split())}")
         if self._text_reader is not None:
-            written = self._told(lambda: self._text_reader.read(png))  # type: ignore[union-attr]
-            failures += written is None
-            if written is not None:
-                most = self._policy.max_text_chars
-                lines.append(f"Text in it:\n{written[:most]}" if written.strip() else "No text in it.")
+            reader = self._text_reader
+            written = [
+                self._told(lambda png=png: reader.read(png))  # type: ignore[misc]
+                for png in made.pictures
+            ]
+            failures += None in written
+            lines += _written(written, made, part, self._policy.max_text_chars)
         if not lines:
             return _undescribed(kind, details, "the captioner or text reader failed")
         problem = "a captioner or text reader failed" if failures else None
@@ -209,6 +225,26 @@ class AttachmentReader:
         except Exception:  # its text may quote the image or an address
             return None
         return told if isinstance(told, str) else None
+
+
+def _written(texts: list[str | None], made: Conversion, part: str, most: int) -> Iterator[str]:
+    """What is written in the pictures of an image, and in which of its pages or frames nothing is found."""
+    if made.num_frames == 1:
+        if texts[0] is not None:
+            yield f"Text in it:\n{texts[0][:most]}" if texts[0].strip() else "No text found in it."
+        return
+    before, without = "", []
+    for number, text in zip(made.pages, texts, strict=True):
+        if text is not None and not text.strip():
+            without.append(number)
+        elif text is not None and text != before:  # a frame like the one before says nothing new
+            yield f"Text in {part} {number:,} of {made.num_frames:,}:\n{text[:most]}"
+            before = text
+    looked = [number for number, text in zip(made.pages, texts, strict=True) if text is not None]
+    if without:
+        yield f"No text found in {part} {', '.join(f'{number:,}' for number in without)}."
+    if looked and len(looked) < made.num_frames:
+        yield f"Looked for text in {len(looked):,} of {made.num_frames:,} {part}s."
 
 
 def _failed(kind: FileKind, data: bytes, problem: str) -> _Content:

@@ -102,7 +102,8 @@ class Extractive:
             sentences = passages[index].sentences
             alone = max(0.0, 1 - _NUM_TOGETHER / len(sentences))
             score = passage_scores[index] + max(match_weight, _LONG_MATCH_WEIGHT * alone) * match
-            score += (1 - alone) * (_NAMES_WEIGHT * name + _OPENING_BONUS * (span == sentences[0]))
+            is_opening = span == sentences[0] and _opens_paragraph(text, passages[index])
+            score += (1 - alone) * (_NAMES_WEIGHT * name + _OPENING_BONUS * is_opening)
             candidates.append(_Candidate(round(score, 6), index, span))
         first = _outstanding(matches)
         apart = _distances([passage_scores[candidate.passage] > 0 for candidate in candidates])
@@ -120,6 +121,12 @@ def _distances(chosen: Sequence[bool]) -> list[int]:
     for at in range(far - 2, -1, -1):
         distances[at] = min(distances[at], distances[at + 1] + 1)
     return distances
+
+
+def _opens_paragraph(text: str, passage: Passage) -> bool:
+    """Whether the passage is a paragraph of the text, and not some of many lines without a blank one."""
+    start = passage.sentences[0].start
+    return bool(passage.headings) or start == 0 or text[max(0, start - 4) : start].count("\n") > 1
 
 
 def _outstanding(matches: Sequence[float]) -> int | None:

@@ -12,7 +12,7 @@ from ..tokens import TokenCounter
 from .base import Compressor, Rendition
 from .cuts import snap_back, snap_forward
 
-__all__ = ["EndsKept"]
+__all__ = ["EndsKept", "ends"]
 
 MAX_END_CHARS = 600  # of each end; a shorter first or last paragraph is kept alone
 
@@ -29,7 +29,7 @@ class EndsKept:
 
     def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
         """The text with its middle compressed so that about `target_tokens` remain in all."""
-        opening_end, closing_start = _ends(text)
+        opening_end, closing_start = ends(text)
         opening, middle, closing = text[:opening_end], text[opening_end:closing_start], text[closing_start:]
         kept_tokens = counter.count(opening) + counter.count(closing)
         made = self._inner.compress(
@@ -42,7 +42,7 @@ class EndsKept:
         return replace(made, text=f"{opening}{made.text}{gap}{closing}")
 
 
-def _ends(text: str) -> tuple[int, int]:
+def ends(text: str) -> tuple[int, int]:
     """Where the opening stops and the closing starts: a paragraph, a line, or at most MAX_END_CHARS."""
     body_start = len(text) - len(text.lstrip())
     body_end = len(text.rstrip())

@@ -30,11 +30,6 @@ OVERHEAD_BYTES = 6  # of an estimated token of template, calls and tools
 # between, so that the calls of a conversation take the same one and their views keep a common prefix.
 BUDGET_SHARES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
 
-_ADVICE = {
-    "compressed": "system prompt, newest user message, tool calls and tools are not shortened",
-    "full": 'on_drafter_overflow="truncate" cuts tool outputs; the rest of a prompt is not shortened',
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
@@ -119,8 +114,31 @@ class Fitter:
         if limit is not None and self._may_exceed(current, limit):
             current = self._check(view, current, limit, fitted, conversation)
         if limit is not None and current.num_tokens > limit:
-            raise ContextOverflowError(view, current.num_tokens, limit, _ADVICE[view])
+            advice = self._advice(view, conversation, current.fold)
+            raise ContextOverflowError(view, current.num_tokens, limit, advice)
         return current
+
+    def _advice(self, view: View, conversation: Conversation, fold: Fold) -> str:
+        """What takes the room, and what can be done about it."""
+        policy, history = self._policy, conversation.history
+        if view == "full" and policy.on_drafter_overflow == "raise":
+            return 'on_drafter_overflow="truncate" cuts tool outputs, attachments and older messages'
+        newest = history.user_messages[-1:]
+        sizes = {"system prompt": 0, "newest user message": 0, "other texts": 0}
+        for part, shown in zip(history.parts, fold.shown, strict=True):
+            is_newest = part.kind == "user" and part.message in newest
+            name = "newest user message" if is_newest else "system prompt"
+            sizes[name if is_newest or part.kind == "system" else "other texts"] += shown.tokens
+        sizes["tools"] = tools_tokens(conversation.tools, self._renditions.count)
+        sizes["tool calls and template"] = sum(conversation.overhead) + PROMPT_TOKENS
+        by_size = sorted(sizes.items(), key=lambda item: -item[1])
+        left = ", ".join(f"{name} {tokens:,}" for name, tokens in by_size if tokens)
+        setting = "max_verifier_tokens" if view == "compressed" else "max_drafter_tokens"
+        return (
+            "tool outputs, attachments and older messages are as short as they can be; what is left, in "
+            f"tokens by estimate: {left}; shorten these or raise {setting} (what a user pastes can be "
+            "shortened where it is sent as an attachment)"
+        )
 
     def _may_exceed(self, fitted: Fitted, limit: int) -> bool:
         """Whether the prompt could be over the limit, however wrong the estimate is."""

@@ -100,6 +100,12 @@ class ViewPolicy:
         """The kinds named for tools that a compressor has to know."""
         return tuple(dict.fromkeys(kind for _, kind in self._kind_pairs() if kind != "verbatim"))
 
+    @property
+    def longest_shown_tokens(self) -> int:
+        """The range of exact counts: no text in a limited view has more, nor a rendition."""
+        limits = (self.max_verifier_tokens or 0, self.max_drafter_tokens or 0)
+        return max(*limits, self.first_sight_tokens, self.max_rendition_tokens, self.headtail_tokens)
+
     def _kind_pairs(self) -> tuple[tuple[str, ToolKind], ...]:
         given = self.tool_kinds
         return tuple(given.items()) if isinstance(given, Mapping) else given

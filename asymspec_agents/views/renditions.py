@@ -1,4 +1,4 @@
-"""Shorter forms of single texts, each made once: a rendition, a short extract, head and tail, a marker.
+"""Shorter forms of single texts, each made once: renditions, extracts, head and tail, a marker.
 
 A rendition depends on its content, the query, the target and this object's configuration only, and is cached
 under them. What took its place when a compressor failed is marked `degraded` and cached alike, so a view that
@@ -25,7 +25,8 @@ from ..errors import ConfigurationError
 from ..recording import Recorder
 from ..rendition_cache import RenditionCache
 from ..store import ContentStore, content_hash, short_reference
-from ..tokens import CachedCounter, TokenCounter
+from ..tokens import CachedCounter, SampledCounter, TokenCounter
+from .excerpt import Excerpt
 
 __all__ = ["Original", "Renditions", "Shown"]
 
@@ -77,17 +78,21 @@ class Renditions:
         protected: tuple[str, ...],
         timeout_s: float | None,
         kinds: Iterable[ContentKind] = (),
+        exact_tokens: int = 1,
         shared: RenditionCache | None = None,
     ) -> None:
+        """`exact_tokens`: the longest that a text's count has to be exact; see `SampledCounter`."""
+
         def guarded(inner: Compressor) -> GuardedCompressor:
             return GuardedCompressor(inner, timeout_s=timeout_s, recorder=recorder)
 
         self._compressor = guarded(compressor)
         self._by_kind = {kind: guarded(_as_kind(compressor, kind)) for kind in kinds}
         self._short_compressor = guarded(AutoCompressor())
+        self._excerpt_compressor = guarded(Excerpt())
         self._message_compressor = EndsKept(self._compressor)
-        self._counter = counter
-        self._cached_counter = CachedCounter(counter)
+        # Compressors count whole texts and the same sentences again and again.
+        self._counter = CachedCounter(SampledCounter(counter, exact_tokens=exact_tokens))
         self._store = store
         self._recorder = recorder
         self._min_gain = min_gain
@@ -98,8 +103,9 @@ class Renditions:
             __version__,
             compressor.configuration,
             self._short_compressor.configuration,
+            self._excerpt_compressor.configuration,
             self._head_tail.configuration,
-            counter.name,
+            self._counter.name,
             min_gain,
             protected,
         )
@@ -108,8 +114,8 @@ class Renditions:
         self._num_chars = 0
 
     def count(self, text: str) -> int:
-        """Tokens of a text, counted once per content."""
-        return self._cached_counter.count(text)
+        """Tokens of a text, counted once per content; an estimate above the exact range."""
+        return self._counter.count(text)
 
     def original(self, text: str, header_chars: int = 0) -> Original:
         """The text with what the other methods need to know of it."""
@@ -146,15 +152,31 @@ class Renditions:
 
         return self._found(key, original, make)
 
+    def excerpt(self, original: Original, query: str, target_tokens: int) -> Shown:
+        """What fits of a text for the full view: what was asked for and both ends; else head and tail.
+
+        By no model either: the drafter's view of a long text is made on every call's way.
+        """
+        key = ("excerpt", original.digest, original.header_chars, content_hash(query), target_tokens)
+
+        def make() -> Shown:
+            made = self._shortened(self._excerpt_compressor, original, query, target_tokens)
+            num_tokens = self.count(made.text)
+            if made.text and num_tokens <= min(target_tokens, original.tokens - 1):
+                return Shown(made.text, num_tokens, made.compressor, made.degraded)
+            return self._cut(original, target_tokens)
+
+        return self._found(key, original, make)
+
     def head_and_tail(self, original: Original, target_tokens: int) -> Shown:
         """Beginning and end of the text, of at most about the target."""
         key = (original.digest, original.header_chars, target_tokens)
         return self._cached(key, original, lambda: self._cut(original, target_tokens))
 
     def marker(self, original: Original) -> Shown:
-        """Size and reference in place of the text."""
+        """Size and reference in place of the text, below an attachment's header."""
         key = (original.digest, original.header_chars)
-        return self._cached(key, original, lambda: self._mark(original.body or original.text))
+        return self._cached(key, original, lambda: self._mark(original))
 
     def ellipsis(self) -> Shown:
         """The shortest sign that something stood here."""
@@ -240,8 +262,10 @@ class Renditions:
         made = self._shortened(self._head_tail, original, "", target_tokens)
         return Shown(made.text, self.count(made.text), made.compressor)
 
-    def _mark(self, text: str) -> Shown:
-        marker = left_out(len(text), short_reference(text))
+    def _mark(self, original: Original) -> Shown:
+        header = original.header if original.body else ""
+        text = original.body or original.text
+        marker = header + left_out(len(text), short_reference(text))
         return Shown(marker, self.count(marker), "marker")
 
 

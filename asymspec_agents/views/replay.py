@@ -17,18 +17,20 @@ __all__ = ["Fold", "Replay", "Tier"]
 class Tier(IntEnum):
     """How much of a text a view shows, from all to nothing.
 
-    At HEAD_AND_TAIL results and assistants' texts show an extract of that size, which keeps more of what was
-    asked for (benchmarks/turn_forms.py); users' texts, and what has no extract, show both ends.
+    At EXTRACT the compressor makes a rendition for the room that a budget leaves. At HEAD_AND_TAIL results,
+    attachments and assistants' texts show an extract of that size, which keeps more of what was asked for
+    (benchmarks/turn_forms.py); users' words, and what has no extract, show both ends.
     """
 
     VERBATIM = 0
     COMPRESSED = 1
-    HEAD_AND_TAIL = 2
-    MARKER = 3
-    ELLIPSIS = 4
+    EXTRACT = 2
+    HEAD_AND_TAIL = 3
+    MARKER = 4
+    ELLIPSIS = 5
 
 
-_TIERS = tuple(Tier)
+_FIXED_FORMS = tuple(tier for tier in Tier if tier not in (Tier.VERBATIM, Tier.EXTRACT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,9 @@ class Replay:
         self.turns: list[list[int]] = [[] for _ in range(history.num_turns)]
         self._latest_turn = -1
         self._rated_turns: list[int] = []  # of each part: its turn, or the one before it
-        self.users: dict[int, list[int]] = {message: [] for message in history.user_messages}
+        # Of each user message: the user's words, and what is attached to them.
+        self.words: dict[int, list[int]] = {message: [] for message in history.user_messages}
+        self.attached: dict[int, list[int]] = {message: [] for message in history.user_messages}
 
     def calls(self) -> Iterator[tuple[int, int]]:
         """Takes in the messages call by call, verbatim; yields the numbers of messages and turns so far."""
@@ -83,15 +87,28 @@ class Replay:
             met = end
 
     def move(self, index: int, tier: Tier) -> None:
-        """Moves one part on, through every tier up to the given one."""
-        for step in _TIERS[self.tiers[index] + 1 : tier + 1]:
-            self._show(index, self._form(index, step))
+        """Moves one part on, through every tier up to the given one (which is not EXTRACT)."""
+        for step in _FIXED_FORMS:
+            if self.tiers[index] < step <= tier:
+                self._show(index, self._form(index, step))
         self.tiers[index] = max(self.tiers[index], tier)
 
+    def compress(self, index: int) -> None:
+        """Moves one part to its compressed form; an extract gives way to it where it is shorter."""
+        if self.tiers[index] is Tier.EXTRACT:
+            self._show(index, self._compressed(index))
+        self.move(index, Tier.COMPRESSED)
+
+    def extract(self, index: int, target_tokens: int) -> None:
+        """Moves one part to a rendition of about the target, by the compressor."""
+        self.tiers[index] = max(self.tiers[index], Tier.EXTRACT)
+        self._show(index, self._rendition(index, target_tokens))
+
     def cut(self, index: int, target_tokens: int) -> None:
-        """Shortens one part to about the target, middle out."""
-        self.tiers[index] = max(self.tiers[index], Tier.HEAD_AND_TAIL)
-        self._show(index, self.renditions.head_and_tail(self.originals[index], target_tokens))
+        """Moves one part to an excerpt of about the target."""
+        self.tiers[index] = max(self.tiers[index], Tier.EXTRACT)
+        query = self.history.parts[index].query
+        self._show(index, self.renditions.excerpt(self.originals[index], query, target_tokens))
 
     def result(self) -> Fold:
         """The forms reached."""
@@ -109,7 +126,7 @@ class Replay:
             self._rated_turns.append(self._latest_turn)
             self.num_tokens += original.tokens
             if part.kind == "user":
-                self.users[part.message].append(index)
+                (self.attached if part.header_chars else self.words)[part.message].append(index)
             elif part.turn is not None and part.kind != "call":
                 self.turns[part.turn].append(index)
 
@@ -128,24 +145,27 @@ class Replay:
             return self._compressed(index)
         if tier is Tier.HEAD_AND_TAIL:
             part, target = self.history.parts[index], self.policy.headtail_tokens
-            if part.kind == "user":  # what people ask stands at the ends
+            if part.kind == "user" and not part.header_chars:  # what people ask stands at the ends
                 return self.renditions.head_and_tail(original, target)
             return self.renditions.short_form(original, part.query, target)
         return self.renditions.marker(original) if tier is Tier.MARKER else self.renditions.ellipsis()
 
     def _compressed(self, index: int) -> Shown:
         policy, part, original = self.policy, self.history.parts[index], self.originals[index]
-        smallest = policy.first_sight_tokens + 1 if part.kind == "user" else policy.min_part_tokens
-        if original.tokens < smallest:
-            return self.shown[index]
-        kind = policy.kind_of(part.tool)
-        if kind == "verbatim":
+        are_words = part.kind == "user" and not part.header_chars
+        smallest = policy.first_sight_tokens + 1 if are_words else policy.min_part_tokens
+        if original.tokens < smallest or policy.kind_of(part.tool) == "verbatim":
             return self.shown[index]
         ratio, longest = policy.ratio, policy.max_rendition_tokens
         if self.rate is not None:
             ratio = self.rate.ratio(self._rated_turns[index], policy.ratio)
             longest = round(longest * ratio / policy.ratio)
-        target = max(1, min(longest, int(original.tokens * ratio)))
+        return self._rendition(index, max(1, min(longest, int(original.tokens * ratio))))
+
+    def _rendition(self, index: int, target_tokens: int) -> Shown:
+        part, original = self.history.parts[index], self.originals[index]
         if part.kind == "user" and not part.query:
-            return self.renditions.compressed_message(original, target)
-        return self.renditions.compressed(original, part.query, target, kind)
+            return self.renditions.compressed_message(original, target_tokens)
+        kind = self.policy.kind_of(part.tool)
+        known = None if kind == "verbatim" else kind
+        return self.renditions.compressed(original, part.query, target_tokens, known)

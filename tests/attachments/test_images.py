@@ -83,6 +83,98 @@ def test_an_animation_is_named(kind: str) -> None:
     assert ", 40×30, animated, " in shown(Attachments(), image_part(_animated(kind)))
 
 
+@pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG"])
+def test_an_animation_is_named_that_states_no_time_and_has_a_colour_profile(kind: str) -> None:
+    buffer = io.BytesIO()
+    frames = [Image.new("RGB", (40, 30), colour) for colour in ("white", "blue")]
+    frames[0].save(buffer, kind, save_all=True, append_images=frames[1:], icc_profile=b"x" * 3_000)
+    assert ", 40×30, animated, " in shown(Attachments(), image_part(buffer.getvalue()))
+
+
+class Brightness:
+    """A text reader that reads how bright an image's middle is; white and black are no text."""
+
+    configuration = "brightness/1"
+
+    def read(self, png: bytes) -> str:
+        picture = Image.open(io.BytesIO(png)).convert("L")
+        low, high = picture.getextrema()
+        return "" if high - low < 32 and picture.getpixel((0, 0)) in (0, 255) else f"{low} to {high}"
+
+
+@pytest.mark.parametrize(("kind", "part"), [("TIFF", "page"), ("GIF", "frame")])
+def test_pages_and_frames_behind_the_first_are_read(kind: str, part: str) -> None:
+    buffer = io.BytesIO()
+    frames = [Image.new("L", (40, 30), grey) for grey in (255, 128, 0, 64, 255, 96, 0, 32)]
+    frames[0].save(buffer, kind, save_all=True, append_images=frames[1:])
+    with Attachments(AttachmentPolicy(max_ocr_pages=4), text_reader=Brightness()) as attachments:
+        text = shown(attachments, image_part(buffer.getvalue()))
+    assert f", 8 {part}s, " in text.partition("\n")[0]
+    assert f"Text in {part} {'2' if part == 'page' else '4'} of 8:\n" in text
+    assert f"No text found in {part} 1" in text
+    assert f"Looked for text in {4 if part == 'page' else 3} of 8 {part}s." in text
+    with Attachments(captioner=Seen()) as attachments:
+        assert f"Shows ({part} 1 of 8): " in shown(attachments, image_part(buffer.getvalue()))
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA"])
+@pytest.mark.parametrize("greys", [(0,), (255,), (0, 255)])
+def test_what_stands_on_nothing_stays_visible(mode: str, greys: tuple[int, ...]) -> None:
+    picture = Image.new("RGBA", (60, 20), (255, 255, 255, 0))
+    for number, grey in enumerate(greys):
+        picture.paste((grey, grey, grey, 255), (20 * number + 5, 5, 20 * number + 15, 15))
+    buffer = io.BytesIO()
+    picture.convert(mode).save(buffer, "PNG")
+    seen = Seen()
+    with Attachments(captioner=seen) as attachments:
+        shown(attachments, image_part(buffer.getvalue()))
+    pixels = seen.pictures[0].convert("L")
+    for number, grey in enumerate(greys):
+        assert pixels.getpixel((20 * number + 10, 10)) == grey
+        assert abs(pixels.getpixel((0, 0)) - grey) >= 64
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), BaseException("panic")]
+)
+def test_a_describer_cannot_end_the_program(error: BaseException) -> None:
+    class Ends:
+        configuration = "ends/1"
+
+        def describe(self, png: bytes) -> str:
+            raise error
+
+        read = describe
+
+    with Attachments(captioner=Ends(), text_reader=Ends()) as attachments:
+        text = shown(attachments, image_part(image()))
+    assert "could not be described: the captioner or text reader failed" in text
+
+
+def test_a_picture_that_is_looked_at_smaller_says_so() -> None:
+    with Attachments(captioner=Seen()) as attachments:
+        text = shown(attachments, image_part(image("PNG", (3_000, 1_000))))
+    assert ", looked at in 2,048×683; " in text
+
+
+def test_a_kind_that_cannot_be_read_is_not_called_broken() -> None:
+    heic = b"\x00\x00\x00\x18ftypheic" + b"\x00" * 50
+    with Attachments(captioner=Seen()) as attachments:
+        assert "this kind of image is not supported" in shown(attachments, image_part(heic))
+
+
+@pytest.mark.full
+def test_a_small_line_in_a_large_empty_picture_is_read() -> None:
+    picture = Image.new("RGB", (3_000, 2_000), "white")
+    font = ImageFont.load_default(32)
+    ImageDraw.Draw(picture).text((20, 40), "Invoice 4711 total 98 EUR", fill="black", font=font)
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG")
+    with Attachments(text_reader=RapidOCRReader()) as attachments:
+        text = shown(attachments, image_part(buffer.getvalue()))
+    assert text.endswith("Text in it:\nInvoice 4711 total 98 EUR")
+
+
 def test_without_a_describer_nothing_is_started() -> None:
     attachments = Attachments()
     text = shown(attachments, image_part(image()))
@@ -180,7 +272,7 @@ def test_printed_text_is_read() -> None:
         text = shown(attachments, image_part(buffer.getvalue()))
         blank = shown(attachments, image_part(image("PNG", (200, 200))))
     assert text.endswith("Text in it:\nInvoice 1147 4,310.50 EUR\nDue 17 December 2026")
-    assert blank.endswith("No text in it.")
+    assert blank.endswith("No text found in it.")
 
 
 def test_sizes_are_those_that_pillow_reads() -> None:

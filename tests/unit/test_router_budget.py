@@ -182,7 +182,7 @@ def test_the_full_view_is_cut_oldest_result_first_middle_out() -> None:
 
 def test_one_huge_result_keeps_as_much_as_fits() -> None:
     routed = make_router(max_drafter_tokens=10_000).route(agent_run(1, result_chars=400_000))
-    assert 6_000 <= routed.report.full_tokens <= 7_000
+    assert 7_000 <= routed.report.full_tokens <= 9_100
 
 
 def test_the_compressed_view_does_not_depend_on_the_drafters_limit() -> None:

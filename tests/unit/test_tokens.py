@@ -7,7 +7,13 @@ import threading
 import pytest
 
 from asymspec_agents.errors import ConfigurationError
-from asymspec_agents.tokens import CachedCounter, EstimateCounter, TokenizerCounter, clean_text
+from asymspec_agents.tokens import (
+    CachedCounter,
+    EstimateCounter,
+    SampledCounter,
+    TokenizerCounter,
+    clean_text,
+)
 
 ODD_TEXTS = [
     "",
@@ -160,3 +166,66 @@ def test_cached_counter_is_thread_safe() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+class Characters:
+    """A token for each character but spaces; remembers how long the texts were."""
+
+    name = "characters"
+
+    def __init__(self) -> None:
+        self.lengths: list[int] = []
+
+    def count(self, text: str) -> int:
+        self.lengths.append(len(text))
+        return len(text) - text.count(" ")
+
+
+def test_a_tokenizer_takes_long_texts_in_pieces_cut_where_it_splits_itself() -> None:
+    lengths = []
+
+    class Words:
+        def encode(self, text: str, add_special_tokens: bool) -> list[str]:
+            lengths.append(len(text))
+            return text.split()
+
+    counter = TokenizerCounter(Words())
+    for text in ("word " * 60_000, "a longer line of it\n" * 20_000, "x" * 200_000 + " y"):
+        lengths.clear()
+        expected = len(text.split()) if " y" not in text else 8  # 6 pieces of the word add one each
+        assert counter.count(text) == expected
+        assert sum(lengths) == len(text)
+        assert max(lengths) <= 40_000
+        assert len(lengths) <= len(text) / 30_000 + 1
+
+
+def test_a_fast_tokenizers_count_does_not_depend_on_the_pieces() -> None:
+    counter = TokenizerCounter(fast_tokenizer())
+    line = "a b <|end|> c\n"
+    assert counter.count(line * 20_000) == 20_000 * counter.count(line)
+
+
+def test_sampled_counts_are_exact_up_to_their_range_and_near_it_beyond() -> None:
+    inner = Characters()
+    counter = SampledCounter(inner, exact_tokens=20_000)
+    for text in ("ab " * 20_000, "x" * 20_000 + " " * 400_000, "", " " * 10**6):
+        assert counter.count(text) == inner.count(text)
+    for text in ("ab " * 300_000, "".join(f"{n} is {n % 7} of it. " for n in range(50_000))):
+        inner.lengths.clear()
+        estimate = counter.count(text)
+        assert sum(inner.lengths) <= 40_000
+        assert estimate == pytest.approx(inner.count(text), rel=0.02)
+
+
+def test_no_text_is_said_to_be_in_the_exact_range_without_a_count() -> None:
+    text = "x" * 512 + " " * 999_488  # the first sample is all there is
+    counter = SampledCounter(Characters(), exact_tokens=1_000)
+    assert counter.count(text) > 1_000
+    assert SampledCounter(Characters(), exact_tokens=20_000).count(text) == 512
+    with pytest.raises(ConfigurationError, match="exact_tokens=0"):
+        SampledCounter(Characters(), exact_tokens=0)
+
+
+def test_a_sampled_counter_has_a_name_of_its_own() -> None:
+    names = {SampledCounter(Characters(), exact_tokens=tokens).name for tokens in (1, 2)}
+    assert len(names | {"characters"}) == 3

@@ -78,6 +78,9 @@ def _answer(header: dict[str, object], data: bytes) -> tuple[dict[str, object], 
         "length": made.length,
         "pages": made.pages,
         "lacks_text": made.lacks_text,
+        "num_lost": made.num_lost,
+        "num_frames": made.num_frames,
+        "scaled": made.scaled,
     }
     return fields, made.pictures
 

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-__all__ = ["Converted", "Limits", "RefusedError", "check_archive", "joined"]
+__all__ = ["Converted", "Limits", "Losses", "RefusedError", "check_archive", "joined"]
 
 _SMALL_BYTES = 16 * 1024 * 1024  # what is unpacked to less is no bomb whatever its ratio
 _DECLARATION_BYTES = 1_024
@@ -36,6 +36,8 @@ class Converted:
     """A file's text, its title where it states one, its length in its own units, and pictures of its pages.
 
     `pages` are the numbers of the pages in `pictures` (PNG). `lacks_text`: the file is pictures of text.
+    `num_lost` parts of it could not be read, which the text marks. Of an image: the number of its pages or
+    frames, and the size its pictures have been scaled to, None where they have not.
     """
 
     text: str
@@ -44,6 +46,21 @@ class Converted:
     pages: tuple[int, ...] = ()
     pictures: tuple[bytes, ...] = field(default=(), repr=False)
     lacks_text: bool = False
+    num_lost: int = 0
+    num_frames: int = 1
+    scaled: tuple[int, int] | None = None
+
+
+class Losses:
+    """Counts what of a file could not be read, and marks it in the text."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def mark(self, what: str) -> str:
+        """The line that stands for it."""
+        self.count += 1
+        return f"[{what} could not be read]"
 
 
 def joined(pieces: Iterable[str], limits: Limits, rest: str) -> str:

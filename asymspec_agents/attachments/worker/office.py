@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from xml.etree import ElementTree
 
-from .limits import Converted, Limits, RefusedError, check_archive, joined
+from .charts import chart_lines
+from .limits import Converted, Limits, Losses, RefusedError, check_archive, joined
 from .web import markdown
 
 __all__ = ["convert_docx", "convert_pptx"]
@@ -22,6 +23,9 @@ _EQUATION = "{{http://schemas.openxmlformats.org/officeDocument/2006/math}}{}"
 _EDGES = re.compile(r"word/(?:header|footer)\d*\.xml")
 _COMMENTS = re.compile(r"word/comments\.xml")
 _BODY = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml")
+_CHARTS = re.compile(r"word/charts/chart\d*\.xml")
+_NEEDED = ("[Content_Types].xml", "word/document.xml", "_rels/.rels")
+_SPACES = re.compile(r"[\s\[\]]+")
 _MAX_DEPTH = 20  # of groups in groups
 
 
@@ -32,14 +36,76 @@ def convert_docx(data: bytes, limits: Limits) -> Converted:
     """
     import mammoth
 
-    archive = check_archive(data, limits)
+    archive, losses = check_archive(data, limits), Losses()
     pictures = mammoth.images.img_element(lambda image: {"src": ""})
+    marks = [losses.mark(f"the part {_SPACES.sub(' ', name)}") for name in _broken(archive)]
+    whole = _without(archive, set(_broken(archive))) if marks else data
     try:
-        html = mammoth.convert_to_html(io.BytesIO(data), convert_image=pictures).value
-    except (KeyError, IndexError, ValueError, OSError, ElementTree.ParseError, SyntaxError) as error:
-        raise RefusedError("it is broken or cut short") from error
-    text = _PICTURE.sub(lambda found: _picture(found.group(1)), markdown(html))
-    return Converted(joined([text, *_beside(archive)], limits, "the rest"), _core_title(archive))
+        html = mammoth.convert_to_html(io.BytesIO(whole), convert_image=pictures).value
+    except MemoryError:
+        raise
+    except RecursionError:
+        raise RefusedError("it is nested too deeply") from None
+    except Exception:  # one odd element costs the formatting, not the text
+        text = "\n\n".join(_paragraphs(archive, losses))
+        if not text:
+            raise RefusedError("it is broken or cut short") from None
+    else:
+        text = _PICTURE.sub(lambda found: _picture(found.group(1)), markdown(html))
+    text = joined([*marks, text, *_beside(archive), *_charts(archive, losses)], limits, "the rest")
+    return Converted(text, _core_title(archive), num_lost=losses.count)
+
+
+def _broken(archive: zipfile.ZipFile) -> list[str]:
+    """The parts that are no XML, and that the document can do without."""
+    broken = []
+    for name in archive.namelist():
+        if name.endswith((".xml", ".rels")) and name not in _NEEDED and not _CHARTS.fullmatch(name):
+            try:
+                for _ in ElementTree.iterparse(archive.open(name)):
+                    pass
+            except ElementTree.ParseError:
+                broken.append(name)
+    return broken
+
+
+def _without(archive: zipfile.ZipFile, names: set[str]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as made:
+        for name in dict.fromkeys(archive.namelist()):
+            if name not in names:
+                made.writestr(name, archive.read(name))
+    return buffer.getvalue()
+
+
+def _paragraphs(archive: zipfile.ZipFile, losses: Losses) -> Iterator[str]:
+    """The body's paragraphs as plain text, up to where its XML ends or breaks."""
+    text: list[str] = []
+    try:
+        for _, node in ElementTree.iterparse(archive.open("word/document.xml")):
+            if node.tag == _WORDS.format("t"):
+                text.append(node.text or "")
+            elif node.tag == _WORDS.format("tab"):
+                text.append("\t")
+            elif node.tag == _WORDS.format("p"):
+                if any(text):
+                    yield "".join(text)
+                text = []
+                node.clear()
+    except (KeyError, ElementTree.ParseError):
+        if any(text):
+            yield "".join(text)
+        yield losses.mark("the rest of the body")
+    else:
+        yield losses.mark("the formatting")
+
+
+def _charts(archive: zipfile.ZipFile, losses: Losses) -> Iterator[str]:
+    for name in filter(_CHARTS.fullmatch, archive.namelist()):
+        try:
+            yield "\n".join(chart_lines(archive.read(name)))
+        except ElementTree.ParseError:
+            yield losses.mark("a chart")
 
 
 def _beside(archive: zipfile.ZipFile) -> Iterator[str]:
@@ -76,50 +142,77 @@ def convert_pptx(data: bytes, limits: Limits) -> Converted:
     """Each slide's texts, tables, charts and notes; pictures are counted."""
     import pptx
 
-    archive = check_archive(data, limits)
+    archive, losses = check_archive(data, limits), Losses()
     try:
-        slides = list(pptx.Presentation(io.BytesIO(data)).slides)
-        shown = slides[: limits.max_pages]
-        text = joined((_slide(slide, number) for number, slide in enumerate(shown, 1)), limits, "the rest")
+        deck = pptx.Presentation(io.BytesIO(data))
+        identities = list(deck.slides._sldIdLst)
     except (KeyError, IndexError, ValueError, OSError, SyntaxError, AttributeError) as error:
         raise RefusedError("it is broken or cut short") from error
-    if len(slides) > len(shown):
+    num_slides = len(identities)
+    num_shown = min(num_slides, limits.max_pages)
+    text = joined((_slide(deck, place, losses) for place in range(num_shown)), limits, "the rest")
+    if num_slides > num_shown:
         text += (
-            f"\n[… slides {len(shown) + 1:,} to {len(slides):,} left out: over {limits.max_pages:,} slides …]"
+            f"\n[… slides {num_shown + 1:,} to {num_slides:,} left out: over {limits.max_pages:,} slides …]"
         )
-    return Converted(text, _core_title(archive), f"{len(slides):,} slide" + ("s" if len(slides) != 1 else ""))
+    length = f"{num_slides:,} slide" + ("s" if num_slides != 1 else "")
+    return Converted(text, _core_title(archive), length, num_lost=losses.count)
 
 
-def _slide(slide: Any, number: int) -> str:
-    title = slide.shapes.title
-    name = " ".join(title.text_frame.text.split()) if title is not None and title.has_text_frame else ""
-    lines = [f"## Slide {number}" + (f": {name}" if name else "")]
-    lines += [
-        line
-        for shape in slide.shapes
-        if title is None or shape.shape_id != title.shape_id
-        for line in _shape(shape)
-    ]
-    if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
-        notes = slide.notes_slide.notes_text_frame.text.strip()
-        if notes:
-            lines.append(f"Notes: {notes}")
+def _slide(deck: Any, place: int, losses: Losses) -> str:
+    name = ""
+    try:
+        slide = deck.slides[place]
+        title = slide.shapes.title
+        if title is not None and title.has_text_frame:
+            name = " ".join(title.text_frame.text.split())
+        shapes = list(slide.shapes)
+    except MemoryError:
+        raise
+    except Exception:  # a broken slide costs itself
+        return f"## Slide {place + 1}\n{losses.mark('this slide')}\n"
+    lines = [f"## Slide {place + 1}" + (f": {name}" if name else "")]
+    for shape in shapes:
+        if title is None or shape._element is not title._element:
+            lines += _lines(lambda shape=shape: _shape(shape, losses), "a shape", losses)  # type: ignore[misc]
+    lines += _lines(lambda: _notes(slide), "the notes", losses)
     return "\n".join(lines) + "\n"
 
 
-def _shape(shape: Any, depth: int = 0) -> Iterator[str]:
+def _lines(read: Callable[[], Iterator[str]], what: str, losses: Losses) -> list[str]:
+    """The lines that are read, with a mark in place of those that fail."""
+    lines: list[str] = []
+    try:
+        lines.extend(read())
+    except MemoryError:
+        raise
+    except Exception:  # features that the library does not know, parts that are not there
+        lines.append(losses.mark(what))
+    return lines
+
+
+def _notes(slide: Any) -> Iterator[str]:
+    if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
+        notes = slide.notes_slide.notes_text_frame.text.strip()
+        if notes:
+            yield f"Notes: {notes}"
+
+
+def _shape(shape: Any, losses: Losses, depth: int = 0) -> Iterator[str]:
     kind = type(shape).__name__
     if kind == "GroupShape":
-        if depth < _MAX_DEPTH:
-            for inner in shape.shapes:
-                yield from _shape(inner, depth + 1)
+        if depth >= _MAX_DEPTH:
+            yield losses.mark("a group in groups")
+            return
+        for inner in shape.shapes:
+            yield from _lines(lambda inner=inner: _shape(inner, losses, depth + 1), "a shape", losses)  # type: ignore[misc]
     elif kind in ("Picture", "PlaceholderPicture", "Movie"):
         yield _picture(shape._element._nvXxPr.cNvPr.get("descr") or "")
     elif getattr(shape, "has_table", False):
         for row in shape.table.rows:
             yield "| " + " | ".join(" ".join(cell.text.split()) for cell in row.cells) + " |"
     elif getattr(shape, "has_chart", False):
-        yield from _chart(shape.chart)
+        yield from _lines(lambda: chart_lines(shape.chart_part.blob), "a chart", losses)
     elif shape.has_text_frame:
         text = shape.text_frame.text.replace("\v", "\n").strip()
         if text:
@@ -127,25 +220,6 @@ def _shape(shape: Any, depth: int = 0) -> Iterator[str]:
     elif kind == "GraphicFrame":
         is_embedded = any(str(node.tag).endswith("}oleObj") for node in shape._element.iter())
         yield from ["[embedded file]"] if is_embedded else _diagram(shape)
-
-
-def _chart(chart: Any) -> Iterator[str]:
-    title = (
-        chart.chart_title.text_frame.text.strip()
-        if chart.has_title and chart.chart_title.has_text_frame
-        else ""
-    )
-    yield f"[chart: {title}]" if title else "[chart]"
-    for plot in chart.plots:
-        categories = [str(category) for category in plot.categories]
-        if categories:
-            yield "| | " + " | ".join(categories) + " |"
-        for series in plot.series:
-            yield (
-                f"| {series.name} | "
-                + " | ".join("" if v is None else f"{v:g}" for v in series.values)
-                + " |"
-            )
 
 
 def _diagram(shape: Any) -> Iterator[str]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .limits import Converted, Limits, RefusedError, joined
+from .limits import Converted, Limits, Losses, RefusedError, joined
 
 __all__ = ["convert_pdf"]
 
@@ -40,7 +40,7 @@ def convert_pdf(data: bytes, limits: Limits) -> Converted:
     title = str(document.get_metadata_dict().get("Title") or "") or None
     length = f"{num_pages:,} page" + ("s" if num_pages != 1 else "")
     pages, pictures = tuple(reader.pictured), tuple(reader.pictures)
-    return Converted(text, title, length, pages, pictures, lacks_text=len(reader.blank) == shown)
+    return Converted(text, title, length, pages, pictures, len(reader.blank) == shown, reader.losses.count)
 
 
 def _without_text(blank: list[int], shown: int) -> str:
@@ -54,22 +54,24 @@ class _Pages:
     def __init__(self, document: Any, limits: Limits) -> None:
         self._document = document
         self._limits = limits
+        self.losses = Losses()
         self.blank: list[int] = []
         self.pictured: list[int] = []
         self.pictures: list[bytes] = []
 
     def texts(self, num_pages: int) -> Iterator[str]:
         for number in range(1, num_pages + 1):
-            text = self._page(number)
+            try:
+                text = self._page(number)
+            except MemoryError:
+                raise
+            except Exception:  # a broken page costs itself
+                text = self.losses.mark("this page")
             if text:
                 yield f"[page {number}]\n{text}" if len(self._document) > 1 else text
 
     def _page(self, number: int) -> str:
-        try:
-            page = self._document[number - 1]
-        except Exception:  # a page that cannot be loaded is one without text
-            self.blank.append(number)
-            return ""
+        page = self._document[number - 1]
         try:
             if self._document.formenv is not None:
                 page.flatten()  # what was typed into fields becomes text of the page
@@ -89,7 +91,10 @@ class _Pages:
         width, height = page.get_size()
         scale = min(_RENDER_SCALE, _MAX_SIDE / max(width, height, 1))
         buffer = io.BytesIO()
-        page.render(scale=scale).to_pil().convert("RGB").save(buffer, "PNG")
+        try:
+            page.render(scale=scale).to_pil().convert("RGB").save(buffer, "PNG")
+        except (ValueError, OSError, RuntimeError):  # it stays a page without text
+            return
         self.pictured.append(number)
         self.pictures.append(buffer.getvalue())
 

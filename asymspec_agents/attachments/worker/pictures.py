@@ -1,4 +1,4 @@
-"""Any picture as an upright RGB image of moderate size, and the texts of an SVG drawing."""
+"""Any picture as upright RGB images of moderate size, and the texts of an SVG drawing."""
 
 from __future__ import annotations
 
@@ -11,34 +11,80 @@ from .limits import Converted, Limits, RefusedError, joined
 
 __all__ = ["convert_picture", "convert_svg"]
 
-_FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "ICO", "AVIF")
+_FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "ICO", "AVIF", "PPM", "TGA", "JPEG2000")
 _MAX_SIDE = 2_048  # what vision models and text readers take
+_MAX_FRAMES = 3  # of an animation: its first, its middle and its last one
+_VISIBLE_CONTRAST = 64  # of 255
+_GROUNDS = (255, 0, 128)  # white first, which most transparent pictures are made for
 _TEXT_TAGS = frozenset({"text", "title", "desc"})
 
 
 def convert_picture(data: bytes, limits: Limits) -> Converted:
-    """The picture's first frame as a PNG in `pictures`: upright, on white, of at most 2,048 pixels a side."""
-    from PIL import Image, ImageOps
+    """The picture as PNGs in `pictures`: upright, opaque, of at most 2,048 pixels a side.
+
+    One, or the first `ocr_pages` pages of a TIFF file, or frames from all over an animation; `pages` has
+    their numbers. What is transparent gets a ground that the rest stands out from.
+    """
+    from PIL import Image
 
     Image.MAX_IMAGE_PIXELS = None  # the limit is checked here, where it can be told
+    pages: list[int] = []
+    pictures: list[bytes] = []
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as opened:
-            width, height = opened.size
-            if width * height > limits.max_pixels:
-                raise RefusedError(f"it has more than {limits.max_pixels:,} pixels")
-            opened.load()
-            picture = ImageOps.exif_transpose(opened)
-            picture = _rgb(picture)
-    except RefusedError:
+            num_frames = _num_frames(opened)
+            for number in _looked_at(num_frames, opened.format == "TIFF", limits.ocr_pages):
+                try:
+                    picture = _frame(opened, number, limits)
+                except (RefusedError, MemoryError):
+                    raise
+                except Exception:  # each format's decoder has its own
+                    if number == 1:
+                        raise
+                    continue
+                size = picture.size
+                picture.thumbnail((_MAX_SIDE, _MAX_SIDE))
+                if not pages:
+                    scaled = picture.size if picture.size != size else None
+                buffer = io.BytesIO()
+                picture.save(buffer, "PNG")
+                pages.append(number)
+                pictures.append(buffer.getvalue())
+    except (RefusedError, MemoryError):
         raise
-    except MemoryError:
-        raise
-    except Exception:  # each format's decoder has its own
+    except Exception:
         raise RefusedError("it is broken or cut short") from None
-    picture.thumbnail((_MAX_SIDE, _MAX_SIDE))
-    buffer = io.BytesIO()
-    picture.save(buffer, "PNG")
-    return Converted("", pictures=(buffer.getvalue(),))
+    return Converted("", pages=tuple(pages), pictures=tuple(pictures), num_frames=num_frames, scaled=scaled)
+
+
+def _num_frames(opened: Any) -> int:
+    if opened.format == "ICO":  # one picture in several sizes
+        return 1
+    try:
+        return int(getattr(opened, "n_frames", 1))
+    except Exception:  # a later frame's header is broken, the first one may be whole
+        return 1
+
+
+def _looked_at(num_frames: int, is_paged: bool, most: int) -> list[int]:
+    if num_frames == 1 or most <= 1:
+        return [1]
+    if is_paged:
+        return list(range(1, min(num_frames, most) + 1))
+    count = min(num_frames, most, _MAX_FRAMES)
+    return [1 + (num_frames - 1) * step // (count - 1) for step in range(count)]
+
+
+def _frame(opened: Any, number: int, limits: Limits) -> Any:
+    from PIL import ImageOps
+
+    if number > 1:
+        opened.seek(number - 1)
+    width, height = opened.size
+    if width * height > limits.max_pixels:
+        raise RefusedError(f"it has more than {limits.max_pixels:,} pixels")
+    opened.load()
+    return _rgb(ImageOps.exif_transpose(opened))
 
 
 def _rgb(picture: Any) -> Any:
@@ -55,9 +101,24 @@ def _rgb(picture: Any) -> Any:
     if picture.mode in ("P", "PA", "LA", "La", "RGBa") or "transparency" in picture.info:
         picture = picture.convert("RGBA")
     if picture.mode == "RGBA":
-        ground = Image.new("RGBA", picture.size, "white")
+        ground = Image.new("RGBA", picture.size, (_ground(picture),) * 3 + (255,))
         picture = Image.alpha_composite(ground, picture)
     return picture.convert("RGB")
+
+
+def _ground(picture: Any) -> int:
+    """The grey from which most of what is visible stands out: white text on nothing is text as well."""
+    alpha = picture.getchannel("A")
+    if alpha.getextrema()[0] == 255:
+        return _GROUNDS[0]
+    counts = (
+        picture.convert("RGB").convert("L").histogram(mask=alpha.point(lambda value: 255 * (value > 127)))
+    )
+
+    def seen(ground: int) -> int:
+        return sum(count for grey, count in enumerate(counts) if abs(grey - ground) >= _VISIBLE_CONTRAST)
+
+    return max(_GROUNDS, key=seen)
 
 
 def convert_svg(data: bytes, limits: Limits) -> Converted:

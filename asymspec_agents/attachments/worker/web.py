@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from email.message import EmailMessage, Message
 from typing import Any
 
-from .limits import Converted, Limits, joined
+from .limits import Converted, Limits, Losses, joined
+from .page import drop_hidden, show_fields
 
 __all__ = ["convert_html", "convert_mail", "markdown"]
 
@@ -20,12 +21,12 @@ _LONG_DATA_URL = re.compile(r"\(data:[^)\s]{100,}\)")
 
 
 def convert_html(data: bytes, limits: Limits) -> Converted:
-    """All of the page's text as Markdown; scripts and styles are not text."""
+    """All that the page shows as Markdown, with the values in its forms; scripts and styles are not text."""
     from bs4 import BeautifulSoup
 
     soup = BeautifulSoup(data, "html.parser")
     title = soup.title.get_text() if soup.title is not None else ""
-    return Converted(joined([_markdown(soup)], limits, "the rest"), title.strip() or None)
+    return Converted(joined([_markdown(soup)], limits, "the rest"), " ".join(title.split()) or None)
 
 
 def markdown(html: str) -> str:
@@ -38,12 +39,19 @@ def markdown(html: str) -> str:
 def _markdown(soup: Any) -> str:
     from markdownify import MarkdownConverter
 
+    num_hidden = drop_hidden(soup)
     for element in soup(_UNSEEN):
-        element.decompose()
+        if not element.decomposed:
+            element.decompose()
+    show_fields(soup)
     try:
         text: str = MarkdownConverter(heading_style="ATX", bullets="-", escape_misc=False).convert_soup(soup)
-    except RecursionError:  # elements nested by the thousand
+    except MemoryError:
+        raise
+    except Exception:  # elements nested by the thousand, attributes that are no numbers
         text = soup.get_text("\n")
+    if num_hidden:
+        text += f"\n\n[{num_hidden:,} hidden element{'s' if num_hidden != 1 else ''} left out]"
     text = _LONG_DATA_URL.sub("(data)", text)
     return _BLANK_LINES.sub("\n\n", "\n".join(line.rstrip() for line in text.split("\n"))).strip()
 
@@ -51,24 +59,34 @@ def _markdown(soup: Any) -> str:
 def convert_mail(data: bytes, limits: Limits) -> Converted:
     """An e-mail's sender, receivers, date, subject and text; its attachments are named."""
     message = email.message_from_bytes(data, policy=email.policy.default)
-    subject = _field(message, "Subject")
-    return Converted(joined(_mail(message), limits, "the rest"), subject or None)
+    subject, losses = _field(message, "Subject"), Losses()
+    text = joined(_mail(message, losses), limits, "the rest")
+    return Converted(text, subject or None, num_lost=losses.count)
 
 
-def _mail(message: EmailMessage) -> Iterator[str]:
+def _mail(message: EmailMessage, losses: Losses) -> Iterator[str]:
     for name in _FIELDS:
         value = _field(message, name)
         if value:
             yield f"{name}: {value}"
     yield ""
-    body = message.get_body(("plain", "html"))
-    if body is not None:
-        text = _content(body)
-        yield markdown(text) if body.get_content_subtype() == "html" else text
+    body: Any = None
+    try:
+        body = message.get_body(("plain", "html"))
+        if body is not None:
+            text = _content(body)
+            yield markdown(text) if body.get_content_subtype() == "html" else text
+    except (MemoryError, RecursionError):
+        raise
+    except Exception:  # headers of all kinds of mailers: the parser raises more than it documents
+        yield losses.mark("its text")
     for part in message.walk():
-        if part is not body and not part.is_multipart() and (part.get_filename() or part.is_attachment()):
-            name = part.get_filename() or "unnamed"
-            yield f"[attachment, not converted: {name} ({part.get_content_type()})]"
+        try:
+            if part is not body and not part.is_multipart() and (part.get_filename() or part.is_attachment()):
+                name = " ".join((part.get_filename() or "unnamed").split())
+                yield f"[attachment, not converted: {name} ({part.get_content_type()})]"
+        except Exception:
+            yield losses.mark("an attachment's name")
 
 
 def _field(message: Message, name: str) -> str:
