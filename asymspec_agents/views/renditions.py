@@ -105,8 +105,7 @@ class Renditions:
             self._short_compressor.configuration,
             self._excerpt_compressor.configuration,
             self._head_tail.configuration,
-            counter.name,
-            exact_tokens,
+            self._counter.name,
             min_gain,
             protected,
         )
