@@ -16,6 +16,7 @@ from .headtail import HeadTail
 from .html_text import HtmlContent
 from .json_content import JsonContent, JsonLines
 from .log import Log
+from .log_signs import is_output
 from .markdown import Markdown
 from .mentioned import Mentioned
 from .ranking import NoRanker, Ranker, default_ranker
@@ -36,6 +37,10 @@ _LOG_LINE = re.compile(
     r"\W{0,2}(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\d\d:\d\d:\d\d|\w{3} +\d{1,2} \d\d:\d\d:\d\d)"
     r"|(?:\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b)"
     r"|(?:\S+ ){1,3}\[\d\d/\w{3}/\d{4}:"  # web servers' access logs
+)
+_TRACE_LINE = re.compile(
+    r'\s*File "[^"]+", line \d|\s+at \S+ ?\(|\s+from \S+:\d+:in |Traceback \(most recent call last\)'
+    r"|\S+:\d+(?::\d+)?: (?:fatal )?(?:error|warning|note)\b"
 )
 _PYTHON_LINE = re.compile(
     r"\s*(?:(?:async )?def \w+\(|class \w+[(:]|import \w|from [\w.]+ import |@\w+|if __name__)"
@@ -73,13 +78,15 @@ def detect_kind(text: str) -> ContentKind:
         return "diff"
     if _is_markdown(lines):
         return "markdown"
-    if _share(_LOG_LINE, lines) >= 0.3 or "Traceback (most recent call last)" in sample:
+    if _share(_LOG_LINE, lines) >= 0.3 or _share(_TRACE_LINE, lines) >= 0.2:
         return "log"
     if _is_table(lines):
         return "table"
     if sum(map(bool, map(_PYTHON_LINE.match, lines))) >= max(1, len(lines) // 25):
         return "code"
-    return "code" if len(lines) >= 4 and _share(_CODE_LINE, lines) >= 0.4 else "text"
+    if len(lines) >= 4 and _share(_CODE_LINE, lines) >= 0.4:
+        return "code"
+    return "log" if is_output(_sampled_lines(text), text) else "text"
 
 
 def _introduction(text: str) -> re.Match[str] | None:
@@ -125,6 +132,17 @@ def _are_json_lines(text: str, lines: list[str]) -> bool:
 def _is_tool_catalog(sample: str) -> bool:
     opening = sample[:4000]
     return '"name"' in opening and '"parameters"' in opening and '"properties"' in sample
+
+
+def _sampled_lines(text: str) -> list[str]:
+    """Whole lines from the text's start, middle and end."""
+    size = _SAMPLE_CHARACTERS // 2
+    starts = sorted({0, max((len(text) - size) // 2, 0), max(len(text) - size, 0)})
+    return [
+        line
+        for start in starts
+        for line in text[start : start + size].split("\n")[start > 0 :][:_SAMPLE_LINES]
+    ]
 
 
 def _is_table(lines: list[str]) -> bool:
