@@ -92,7 +92,7 @@ def detect_kind(text: str) -> ContentKind:
 def _introduction(text: str) -> re.Match[str] | None:
     """A few lines of prose before a JSON document that goes to the text's end."""
     found = _INTRODUCTION.match(text)
-    if found is None or _JSON_START.match(text) or detect_kind(text) != "text":
+    if found is None or _JSON_START.match(text) or detect_kind(text) not in ("text", "log"):
         return None
     return found if detect_kind(text[found.end() :]) in ("json", "json_lines", "tool_docs") else None
 

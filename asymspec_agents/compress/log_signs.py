@@ -41,10 +41,10 @@ _MAX_JUDGED = 1_000  # characters of a line
 _MAX_SUSPECTS = 50_000  # lines
 
 _WORD = re.compile(r"[(\"'“‘*_]*[^\W\d_]+(?:['’-][^\W\d_]+)*[)\"'”’*_.,;:!?…]*")
+_MARK = re.compile(r"[-*•–—+]")  # of a list's item
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]{8}")
 _NUMBERS = re.compile(r"[0-9]+")
 _MIN_LINES = 8
-_MIN_PROSE_WORDS = 5
 _PROSE_WORDS_SHARE = 0.75
 _OUTPUT_SHARE = 0.6  # of the lines that are no prose, in output
 _REPEATS, _REPEATED_SHARE = 4, 0.6  # lines that differ in numbers only, so often, so many of all
@@ -77,16 +77,15 @@ def is_output(sample: Sequence[str], text: str) -> bool:
     for line in lines:
         pattern = _NUMBERS.sub("#", line[:_MAX_JUDGED])
         counts[pattern] = counts.get(pattern, 0) + 1
-    repeated = sum(count for count in counts.values() if count >= _REPEATS)
+    repeated = sum(count for pattern, count in counts.items() if count >= _REPEATS and "#" in pattern)
     return repeated >= _REPEATED_SHARE * len(lines) or _tells_of_failure(text.split("\n"))
 
 
 def _is_prose(line: str) -> bool:
     """Whether a line is running text: words in a row, or a script without spaces."""
-    words = line[:_MAX_JUDGED].split()
-    if len(words) < _MIN_PROSE_WORDS:
-        return _UNSPACED.search(line[:_MAX_JUDGED]) is not None
-    return sum(_WORD.fullmatch(word) is not None for word in words) >= _PROSE_WORDS_SHARE * len(words)
+    words = [word for word in line[:_MAX_JUDGED].split() if not _MARK.fullmatch(word)]
+    num_plain = sum(_WORD.fullmatch(word) is not None for word in words)
+    return num_plain >= _PROSE_WORDS_SHARE * len(words) or _UNSPACED.search(line[:_MAX_JUDGED]) is not None
 
 
 def _tells_of_failure(lines: Sequence[str]) -> bool:
