@@ -22,7 +22,7 @@ __all__ = [
     "Unread",
     "one_line",
     "parse",
-    "parse_lines",
+    "parse_piece",
     "quote",
     "read",
     "text_of",
@@ -76,16 +76,11 @@ def parse(text: str) -> JsonValue:
     return _read(text)
 
 
-def parse_lines(text: str) -> list[JsonValue]:
-    """The values of JSON lines; the same errors."""
-    values: list[JsonValue] = []
-    for line in text.split("\n"):
-        line = line.strip(_BLANK)
-        if line[:1] in ("{", "[") and len(line) <= _MAX_WHOLE:
-            values.append(_checked(line))
-        elif line:
-            values.append(parse(line))
-    return values
+def parse_piece(source: str) -> JsonValue:
+    """The value of a line or an element, not taken apart where it is short; the same errors."""
+    if source[:1] in ("{", "[") and len(source) <= _MAX_WHOLE:
+        return _checked(source)
+    return parse(source)
 
 
 def read(value: JsonValue) -> JsonValue:
