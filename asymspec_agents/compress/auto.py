@@ -52,14 +52,18 @@ _PYTHON_LINE = re.compile(
 )
 _CODE_LINE = re.compile(
     r".*[;{}]\s*$|\s*(?:func|fn|function|public|private|protected|#include|#define|package|using|namespace|struct|"
-    r"interface|const|let|var|return|SELECT|CREATE|INSERT)\b.*[({=;,]"
+    r"interface|const|let|var|return|SELECT|CREATE|INSERT)\b.*[({=;,]|[\w']+ +:: \S"
+    r"|.*\) ?\{$|.*; ?(?:do|then)$|\s*(?:done|fi|esac|end)$|\s*(?:local|export|readonly) \w+=|\s*echo [\"'$]"
 )
+_KEY_LINE = re.compile(r"""\s*(?:- )?["']?[\w./-]+["']?:(?:\s|$)|\s*- \S|\s*#|---$""")
 _DIFF_FILE = re.compile(r"diff |--- \S|Index: ")
 _DIFF_BODY = re.compile(
     r"@@ -[0-9]+(?:,[0-9]+)? \+[0-9]+(?:,[0-9]+)? @@|similarity index [0-9]|rename from |copy from |Binary files "
     r"|GIT binary patch|(?:new file|deleted file|old) mode [0-9]"
 )
-_COMMIT_LINE = re.compile(r"commit [0-9a-f]{7}|[A-Z][A-Za-z]+: |    | \S.{0,300}\|| [0-9,]+ files? changed|---$")
+_COMMIT_LINE = re.compile(
+    r"commit [0-9a-f]{7}|[A-Z][A-Za-z]+: |    | \S.{0,300}\|| [0-9,]+ files? changed|---$"
+)
 _MAX_DIFF_OPENING = 35  # lines of any kind before the first file
 _MARKDOWN_HEADING = re.compile(r"#{1,6} \S")
 _DELIMITERS = ("\t", "|", ",", ";")
@@ -99,7 +103,11 @@ def detect_kind(text: str) -> ContentKind:
         return "table"
     if sum(map(bool, map(_PYTHON_LINE.match, lines))) >= max(1, len(lines) // 25):
         return "code"
-    if len(lines) >= 4 and _share(_CODE_LINE, lines) >= 0.4:
+    if (
+        sample.startswith("#!/")
+        or _is_nested(lines)
+        or (len(lines) >= 4 and _share(_CODE_LINE, lines) >= 0.4)
+    ):
         return "code"
     return "log" if is_output(_sampled_lines(text), text) else "text"
 
@@ -155,6 +163,14 @@ def _is_json_line(line: str) -> bool:
 def _is_tool_catalog(sample: str) -> bool:
     opening = sample[:4000]
     return '"name"' in opening and '"parameters"' in opening and '"properties"' in sample
+
+
+def _is_nested(lines: list[str]) -> bool:
+    """Whether keys stand within keys, as in YAML."""
+    if len(lines) < 6 or _share(_KEY_LINE, lines) < 0.8:
+        return False
+    num_opening = sum(line.rstrip().endswith(":") for line in lines)
+    return num_opening >= 0.1 * len(lines) and sum(line[0] == " " for line in lines) >= 0.3 * len(lines)
 
 
 def _sampled_lines(text: str) -> list[str]:
@@ -282,6 +298,4 @@ class _AsItIs:
 
     def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
         kind = detect_kind(text)
-        return self.kinds[kind].compress(
-            text, query=query, target_tokens=target_tokens, counter=counter
-        )
+        return self.kinds[kind].compress(text, query=query, target_tokens=target_tokens, counter=counter)

@@ -13,7 +13,10 @@ from .json_tree import JsonObject, JsonValue, Literal, parse_piece
 
 __all__ = ["LITERAL_START", "Mended", "mend", "mended_lines"]
 
-LITERAL_START = re.compile(r"\s*(?:\{\s*(?:'|\(|-?\d+\s*:)|[\[(]\s*[\[({]\s*(?:'|\(|-?\d+\s*:))")
+LITERAL_START = re.compile(
+    r"\s*(?:\{\s*(?:'|\(|-?\d+\s*:)|[\[(]\s*(?:\(\s*(?:['\"]|-?[\d.]+\s*,)|[\[{]\s*(?:'|\(|-?\d+\s*:)))"
+)
+_MAX_UNREAD = 0.9  # of the text: what has more is nothing like JSON
 _MAX_TROUBLES = 50  # places from which reading goes on
 _MAX_DEPTH = 12  # containers within one another that are read in part
 _MAX_LITERAL = 100_000  # characters of one element of a Python literal that is evaluated
@@ -40,8 +43,11 @@ def mend(text: str) -> Mended:
     """The value of a text that `parse` refuses. Raises ValueError where nothing in it can be read."""
     if LITERAL_START.match(text):
         elements = list(_elements(text))
-        if elements:
-            value = _object(elements) if text.lstrip()[0] == "{" else list(map(_evaluated, elements))
+        value = _object(elements) if text.lstrip()[0] == "{" else list(map(_evaluated, elements))
+        items = [item for _, item in value.pairs] if isinstance(value, JsonObject) else value
+        sources = set(elements)
+        num_unread = sum(len(item) for item in items if isinstance(item, str) and item in sources)
+        if items and num_unread <= _MAX_UNREAD * len(text):
             return Mended(value, "… the original is a Python literal, here as JSON …")
     reader = _Reader(text)
     values: list[JsonValue] = []
@@ -53,8 +59,8 @@ def mend(text: str) -> Mended:
             value, at, _ = reader.read(at, 0)
         values.append(value)
         at = reader.blank(at)
-    if not values or isinstance(values[0], str):
-        raise ValueError("no JSON at the beginning")
+    if reader.num_unread > _MAX_UNREAD * len(text):
+        raise ValueError("next to nothing that can be read")
     return Mended(values[0] if len(values) == 1 else values, reader.note())
 
 
@@ -86,6 +92,7 @@ class _Reader:
     text: str
     troubles: list[int] = field(default_factory=list)
     resumed: int = 0
+    num_unread: int = 0  # characters
 
     def blank(self, at: int) -> int:
         match = _BLANK.match(self.text, at)
@@ -104,6 +111,7 @@ class _Reader:
         self.troubles.append(at)
         following = _NEXT_ELEMENT.search(self.text, at) if len(self.troubles) < _MAX_TROUBLES else None
         self.resumed = following.end() if following else len(self.text)
+        self.num_unread += self.resumed - at
         return _not_json(self.text[at : self.resumed].strip())
 
     def read(self, at: int, depth: int) -> tuple[JsonValue, int, bool]:
@@ -224,7 +232,7 @@ def _evaluated(source: str) -> JsonValue:
         return source
 
 
-def _object(elements: list[str]) -> JsonValue:
+def _object(elements: list[str]) -> JsonObject | list[JsonValue]:
     """An object of `key: value` sources; where one is none of these, their list."""
     pairs: list[tuple[str, JsonValue]] = []
     for index, source in enumerate(elements):

@@ -13,10 +13,7 @@ from itertools import accumulate
 __all__ = ["FAILURE", "HINT", "is_output", "plain", "severities"]
 
 HINT, FAILURE = 1, 2  # how surely a line tells of a failure
-_HINTS = (
-    "error err! exception panic fatal fail denied killed segmentation traceback critical severe abort refused "
-    "undefined cannot unable emerg alert *** assert unhandled uncaught sanitizer fault"
-).split()
+_HINTS = ["error", "err!", "exception", "panic", "fatal", "fail", "denied", "killed", "segmentation", "traceback", "critical", "severe", "abort", "refused", "undefined", "cannot", "unable", "emerg", "alert", "***", "assert", "unhandled", "uncaught", "sanitizer", "fault"]
 _HINTS += ["caused by", "could not", "not found", "no such", "no space", "timed out", "core dumped"]
 _HINTS += ["out of memory", "oom", "not ok", "exit code", "exit status", "exited with", "returned non-zero"]
 _FAILURE = re.compile(

@@ -95,7 +95,9 @@ def test_any_cut_or_hole_is_read_without_loss_of_what_stands_before_it(value: li
         assert len(read) >= min(num_whole, 1)
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 50_000, "[{'a':" * 50_000, '["' * 50_000, "[1,,,{" * 20_000])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"a":' * 50_000, "[{'a':" * 50_000, '["' * 50_000, "[1,,,{" * 20_000]
+)
 def test_hostile_text_is_read_or_refused_in_little_time(text: str) -> None:
     made = AutoCompressor().compress_as("json", text, query="a", target_tokens=200, counter=COUNTER)
     assert COUNTER.count(made.text) <= 200
