@@ -58,8 +58,8 @@ _CODE_LINE = re.compile(
 _KEY_LINE = re.compile(r"""\s*(?:- )?["']?[\w./-]+["']?:(?:\s|$)|\s*- \S|\s*#|---$""")
 _DIFF_FILE = re.compile(r"diff |--- \S|Index: ")
 _DIFF_BODY = re.compile(
-    r"@@ -[0-9]+(?:,[0-9]+)? \+[0-9]+(?:,[0-9]+)? @@|similarity index [0-9]|rename from |copy from |Binary files "
-    r"|GIT binary patch|(?:new file|deleted file|old) mode [0-9]"
+    r"@@ -[0-9]+(?:,[0-9]+)? \+[0-9]+(?:,[0-9]+)? @@|similarity index [0-9]|rename from |copy from "
+    r"|Binary files |GIT binary patch|(?:new file|deleted file|old) mode [0-9]"
 )
 _COMMIT_LINE = re.compile(
     r"commit [0-9a-f]{7}|[A-Z][A-Za-z]+: |    | \S.{0,300}\|| [0-9,]+ files? changed|---$"
@@ -214,8 +214,8 @@ class AutoCompressor:
     are a few lines before a JSON document.
     Relevance needs the extra `compress`: without it text is cut to head and tail, and rows to first and last.
     `configuration` says which it is. `prose` takes the place of extraction for running text, the main text
-    of HTML and long paragraphs of Markdown; strings within JSON are always extracted from. Addresses, paths and identifiers of prose that was left out are
-    listed at its end.
+    of HTML and long paragraphs of Markdown; strings within JSON are always extracted from.
+    Addresses, paths and identifiers of prose that was left out are listed at its end.
     """
 
     ranker: Ranker = field(default_factory=default_ranker)
@@ -232,7 +232,8 @@ class AutoCompressor:
         label = _LABEL.match(text) or _introduction(text)
         body = text[label.end() :] if label else text
         kind = detect_kind(body)
-        if label is None or kind == "text":
+        # What is indented below a line belongs to it: a function's head is no label.
+        if label is None or kind == "text" or (kind == "code" and body[:1] in (" ", "\t")):
             return self.compress_as(
                 detect_kind(text), text, query=query, target_tokens=target_tokens, counter=counter
             )

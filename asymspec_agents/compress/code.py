@@ -25,7 +25,9 @@ _DECLARES = re.compile(
     r"\s{0,8}(?:(?:export|public|private|protected|static|abstract|final|async|pub(?:\([a-z]+\))?|default|inline|"
     r"virtual|extern|unsafe|override)\s+)*(?:class|def|function|func|fn|interface|struct|enum|trait|impl|type|"
     r"module|namespace|package|sub|defp|defmodule|resource|data|variable|create|CREATE|import|from|use|using|#include|#define|@\w+|const\s+\w+\s*=\s*(?:async\s*)?\()"
-    r"|[A-Za-z_][\w:<>*&\s,]*\([^;]*\)\s*(?:const\s*)?\{\s*$"
+    r"|\s{0,8}(?!return\b|if\b|for\b|while\b|switch\b|else\b)[A-Za-z_][\w:<>*&~\s,.@\[\]]*"
+    r"\([^;]*\)[\w\s,:<>.]*(?:\{.*)?$"
+    r"|[\w']+ +:: |[\w.-]+:\s*$"
 )
 _DEFINES = re.compile(r"^(?:(?:async )?def|class) [^_]", re.MULTILINE)
 _DEFINED_NAME = re.compile(r"^[ \t]*(?:(?:async[ \t]+)?def|class)[ \t]+(\w+)", re.MULTILINE)
@@ -54,9 +56,9 @@ class _Structure(Protocol):
 class Code:
     """Shortens source code to what a caller of it needs.
 
-    What the query names is shown with its body, before all else. Of the others function bodies go first, those
-    with least bearing on the query, then the bodies of classes and other
-    blocks, then whole statements or lines; Python's definitions keep decorators, signature and first
+    What the query names is shown with its body, before all else. Of the others function bodies go first,
+    those with least bearing on the query, then the bodies of classes and other blocks, then whole statements
+    or lines, those far from what was named first; Python's definitions keep decorators, signature and first
     docstring line, and valid Python stays valid Python.
     """
 

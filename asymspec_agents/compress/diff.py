@@ -25,8 +25,8 @@ class Diff:
     """Shortens a diff by whole hunks: first without the context lines, ` […]` in their place.
 
     Hunk headers tell how many lines each hunk had. Hunks that match the query come first, then the first and
-    the last; a file's header is kept before any of its hunks. Of what stands before the first file (a commit's
-    message, a list of files) each line is kept or left out by itself.
+    the last; a file's header is kept before any of its hunks. Of what stands before the first file (a
+    commit's message, a list of files) each line is kept or left out by itself.
     """
 
     ranker: Ranker = field(default_factory=default_ranker)

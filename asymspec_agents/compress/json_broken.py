@@ -1,5 +1,5 @@
-"""What can still be read of text that is nearly JSON: cut off, broken in places, several values after another, or
-a Python literal. What can't be read stays as a string that says so; nothing is dropped here."""
+"""What can still be read of text that is nearly JSON: cut off, broken in places, several values after
+another, or a Python literal. What can't be read stays as a string that says so; nothing is dropped here."""
 
 from __future__ import annotations
 
@@ -43,20 +43,23 @@ def mend(text: str) -> Mended:
     """The value of a text that `parse` refuses. Raises ValueError where nothing in it can be read."""
     if LITERAL_START.match(text):
         elements = list(_elements(text))
-        value = _object(elements) if text.lstrip()[0] == "{" else list(map(_evaluated, elements))
-        items = [item for _, item in value.pairs] if isinstance(value, JsonObject) else value
+        literal = _object(elements) if text.lstrip()[0] == "{" else list(map(_evaluated, elements))
+        items = [item for _, item in literal.pairs] if isinstance(literal, JsonObject) else literal
         sources = set(elements)
         num_unread = sum(len(item) for item in items if isinstance(item, str) and item in sources)
         if items and num_unread <= _MAX_UNREAD * len(text):
-            return Mended(value, "… the original is a Python literal, here as JSON …")
+            return Mended(literal, "… the original is a Python literal, here as JSON …")
     reader = _Reader(text)
     values: list[JsonValue] = []
+    value: JsonValue
     at = reader.blank(0)
     while at < len(text):
         if text[at] not in "[{":
             value, at = reader.broken(at), reader.resumed
         else:
-            value, at, _ = reader.read(at, 0)
+            value, at, is_whole = reader.read(at, 0)
+            if not is_whole:
+                reader.troubles.append(at)
         values.append(value)
         at = reader.blank(at)
     if reader.num_unread > _MAX_UNREAD * len(text):
@@ -158,10 +161,9 @@ class _Reader:
             if end > at:
                 items.append(value)
                 at = self.blank(end)
-            if not is_whole or (at < len(self.text) and self.text[at] not in ",]"):
-                if at < len(self.text):
-                    items.append(self.broken(at))
-                    at = self.resumed
+            if at < len(self.text) and (not is_whole or self.text[at] not in ",]"):
+                items.append(self.broken(at))
+                at = self.resumed
         if not self.troubles or self.troubles[-1] < len(self.text):
             self.troubles.append(len(self.text))
         return items, at, True

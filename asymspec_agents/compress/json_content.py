@@ -1,8 +1,9 @@
 """JSON and JSON lines made shorter and still valid: every place where something was left out says so.
 
 Whole values are kept where they fit. Where not, the room is shared out among a container's entries, small
-ones first; long strings are shortened as the text they are, arrays and big objects keep the entries that match the query, the first
-and the last. Nothing that stays is rewritten: keys, order and number literals are those of the original.
+ones first; long strings are shortened as the text they are, arrays and big objects keep the entries that
+match the query, the first and the last. Nothing that stays is rewritten: keys, order and number literals are
+those of the original.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class JsonContent:
     """Shortens one JSON document; the rendition is JSON with at most the target's tokens.
 
     A marker with size and reference is the last entry of the outermost container. Where not even that fits,
-    the rendition is the marker as a JSON string. Text that is nearly JSON (cut off, broken in places, a Python
-    literal) is read as far as it goes and the marker says so; text that is none, or is nested over 100 deep,
-    gets the head/tail rendition. `leaf` shortens long strings; without it they lose their middle.
+    the rendition is the marker as a JSON string. Text that is nearly JSON (cut off, broken in places, a
+    Python literal) is read as far as it goes and the marker says so; text that is none, or is nested over 100
+    deep, gets the head/tail rendition. `leaf` shortens long strings; without it they lose their middle.
     """
 
     ranker: Ranker = field(default_factory=default_ranker)

@@ -1,4 +1,4 @@
-"""Long strings within JSON, shortened as the texts they are: pages, logs, code, tables that a tool returns."""
+"""Long strings within JSON, shortened as the texts they are: the pages, logs, code that a tool returns."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ __all__ = ["Leaves"]
 _MIN_LENGTH = 600  # characters of a string that is more than a value
 _MIN_ROOM = 200
 _NUM_ATTEMPTS = 3
+_ROUNDED_BITS = 5  # a room is cut by a sixteenth of itself at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class Leaves:
         """
         if len(text) < _MIN_LENGTH or room < _MIN_ROOM:
             return None
+        # Rounded, so that a next attempt with nearly the same room finds what this one made.
+        room -= room % (1 << max(room.bit_length() - _ROUNDED_BITS, 0))
         key = (text, room)
         if key not in self._made:
             self._made[key] = self._shortened(text, room)

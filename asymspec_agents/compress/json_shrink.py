@@ -25,6 +25,8 @@ _ROWS_SHARE = 0.9  # of an array's items that are objects where it is rows
 _MAX_ODD = 4
 _SUMMARY_SHARE = 4  # a summary takes at most one part in so many of its array's room
 
+_CELLS = json.JSONDecoder(parse_int=str, parse_float=str)
+
 
 def marker_key(pairs: Sequence[tuple[str, JsonValue]]) -> str:
     """A key for a marker: `…`, or longer where the object has that key already."""
@@ -82,6 +84,8 @@ class Shrinker:
             return len(value) + 2
         if isinstance(value, bool) or value is None:
             return 4
+        if isinstance(value, Unread) and "\n" not in value.source:
+            return len(value.source)
         known = self._sizes.get(id(value))
         if known is None:
             known = self._sizes[id(value)] = _Known(value, self._measured(value))
@@ -170,7 +174,7 @@ class Shrinker:
 
 def _cells(item: JsonValue) -> dict[str, object]:
     source = item.source if isinstance(item, Unread) else write(item)
-    cells: dict[str, object] = json.loads(source, parse_int=str, parse_float=str)
+    cells: dict[str, object] = _CELLS.raw_decode(source)[0]
     return cells
 
 

@@ -62,6 +62,12 @@ class Unread:
     source: str
 
 
+# Made once: making one for each of many small values costs more than reading them.
+_VALUES = json.JSONDecoder(
+    parse_float=Literal, parse_int=Literal, parse_constant=Literal, object_pairs_hook=JsonObject
+)
+_CHECKS = json.JSONDecoder(parse_int=str)  # integers of any length, as Python refuses to make numbers of them
+
 JsonValue: TypeAlias = "str | bool | JsonObject | Unread | list[JsonValue] | None"
 
 
@@ -90,23 +96,23 @@ def read(value: JsonValue) -> JsonValue:
 
 def _read(text: str) -> JsonValue:
     try:
-        value: JsonValue = json.loads(
-            text,
-            parse_float=Literal,
-            parse_int=Literal,
-            parse_constant=Literal,
-            object_pairs_hook=JsonObject,
-        )
+        value: JsonValue = _VALUES.decode(text)
     except RecursionError:
         raise ValueError(f"JSON nested more than {MAX_DEPTH} deep") from None
     return value
+
+
+def _check(source: str) -> None:
+    """Raises ValueError where a source without blanks around it is no JSON."""
+    if _CHECKS.raw_decode(source)[1] != len(source):
+        raise ValueError("text after a value")
 
 
 def _checked(source: str) -> Unread:
     """The source as it is; raises ValueError where it is no JSON or too deep."""
     if source.count("[") + source.count("{") > MAX_DEPTH:
         _spans(source)
-    json.loads(source, parse_int=str)  # integers of any length, as Python refuses to make numbers of them
+    _check(source)
     return Unread(source)
 
 
@@ -218,7 +224,7 @@ def _member(text: str, start: int, end: int, spans: _Container) -> JsonValue:
     at = text.index(source[0], start)
     child = spans.long_children.get(at)
     if child is None:
-        json.loads(source, parse_int=str)
+        _check(source)
         return Unread(source)
     if child.end - child.start != len(source):
         raise ValueError("text after a value")

@@ -1,5 +1,5 @@
-"""Logs and the output of programs: failures and what they trace back to, the lines that bear on the query, one
-line of each pattern."""
+"""Logs and the output of programs: failures and what they trace back to, the lines that bear on the query,
+one line of each pattern."""
 
 from __future__ import annotations
 

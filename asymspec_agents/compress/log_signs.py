@@ -1,6 +1,6 @@
-"""What failures look like in the output of programs: compilers, test runners, package managers, shells, runtimes.
+"""What failures look like in the output of programs: compilers, test runners, package managers, shells.
 
-A few words say which lines may tell of one; patterns then judge those lines alone, so long outputs stay cheap.
+A few words say which lines may tell of one; patterns then judge those lines alone, so long output is cheap.
 """
 
 from __future__ import annotations
@@ -13,7 +13,33 @@ from itertools import accumulate
 __all__ = ["FAILURE", "HINT", "is_output", "plain", "severities"]
 
 HINT, FAILURE = 1, 2  # how surely a line tells of a failure
-_HINTS = ["error", "err!", "exception", "panic", "fatal", "fail", "denied", "killed", "segmentation", "traceback", "critical", "severe", "abort", "refused", "undefined", "cannot", "unable", "emerg", "alert", "***", "assert", "unhandled", "uncaught", "sanitizer", "fault"]
+_HINTS = [
+    "error",
+    "err!",
+    "exception",
+    "panic",
+    "fatal",
+    "fail",
+    "denied",
+    "killed",
+    "segmentation",
+    "traceback",
+    "critical",
+    "severe",
+    "abort",
+    "refused",
+    "undefined",
+    "cannot",
+    "unable",
+    "emerg",
+    "alert",
+    "***",
+    "assert",
+    "unhandled",
+    "uncaught",
+    "sanitizer",
+    "fault",
+]
 _HINTS += ["caused by", "could not", "not found", "no such", "no space", "timed out", "core dumped"]
 _HINTS += ["out of memory", "oom", "not ok", "exit code", "exit status", "exited with", "returned non-zero"]
 _FAILURE = re.compile(
@@ -22,10 +48,12 @@ _FAILURE = re.compile(
     r"|(?:error|Error|ERROR|fatal|FATAL|panic|ERR!):?$|^\S+ ERR!|\*\*\* "
     r"|^\W{0,4}Traceback \(|panicked at |^\s*Caused by: |Exception in thread|[Uu]nhandled |[Uu]ncaught "
     r"|^\W{0,4}(?:[\w$]+[.:]+)*[A-Z]\w*(?:Error|Exception|Fault)(?:: |$)|\(\w+(?:::\w+)*Error\)$"
-    r"|Segmentation fault|core dumped|Bus error|Illegal instruction|\bAborted\b|^Killed\b|Killed process|OOMKilled"
+    r"|Segmentation fault|core dumped|Bus error|Illegal instruction|\bAborted\b|^Killed\b"
+    r"|Killed process|OOMKilled"
     r"|[Oo]ut of memory|Permission denied|No such file or directory|(?:command|[Mm]odule) not found"
     r"|Connection refused|No space left|Operation not permitted|undefined (?:reference|symbol)"
-    r"|\b(?:FAILED|FAILURE|FAIL)\b|^not ok\b|(?:CMake|Fatal) (?:E|e)rror\b|Sanitizer: |Assertion .{0,300}failed"
+    r"|\b(?:FAILED|FAILURE|FAIL)\b|^not ok\b|(?:CMake|Fatal) (?:E|e)rror\b|Sanitizer: "
+    r"|Assertion .{0,300}failed"
     r"|\b(?:exit code|exit status|exited with(?: code)?|returned non-zero exit status):? -?[1-9]"
 )
 _HINT = re.compile(
@@ -65,8 +93,8 @@ def severities(lines: Sequence[str]) -> dict[int, int]:
 
 
 def is_output(sample: Sequence[str], text: str) -> bool:
-    """Whether a text, of which `sample` are some lines, is what programs print: not prose, and repeating itself
-    or telling of a failure."""
+    """Whether a text, of which `sample` are some lines, is what programs print: not prose, and repeating
+    itself or telling of a failure."""
     lines = [line for line in sample if line.strip()]
     if len(lines) < _MIN_LINES or sum(map(_is_prose, lines)) > (1 - _OUTPUT_SHARE) * len(lines):
         return False

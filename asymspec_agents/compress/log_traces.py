@@ -11,8 +11,9 @@ from .log_signs import plain
 __all__ = ["Trace", "trace_at"]
 
 _CONTINUES = re.compile(
-    r"\s+\S|(?:[\w$]+[.:]+)*\w*(?:Error|Exception)\b|Caused by:|During handling|The above exception|Traceback \("
-    r"|goroutine \d|stack backtrace|Stack trace|#\d+ |E  |note: |\.\.\. \d+ more|[0-9]+ *\| |--> "
+    r"\s+\S|(?:[\w$]+[.:]+)*\w*(?:Error|Exception)\b|Caused by:|During handling"
+    r"|The above exception|Traceback \(|goroutine \d"
+    r"|stack backtrace|Stack trace|#\d+ |E  |note: |\.\.\. \d+ more|[0-9]+ *\| |--> "
     r"|[\w./*()\[\]-]+\([^()]*\)$|npm ERR! "
 )
 _RESUMES = re.compile(

@@ -1,7 +1,7 @@
 """The definitions that a query names, and where they stand in source of any language.
 
-A name is sought in every spelling (`compute_tax_total`, `computeTaxTotal`), and a definition told by the words
-around it; how far it reaches, by indentation, which nearly all source has.
+A name is sought in every spelling (`compute_tax_total`, `computeTaxTotal`), and a definition told by the
+words around it; how far it reaches, by indentation, which nearly all source has.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _CALLED_BEFORE = re.compile(
 )
 _BODY_FOLLOWS = re.compile(r"[^;]*(?:\{|\bdo|[:,(=]|\)|\bthen)\s*(?:\{.*)?(?://.*|#.*)?$|.*\{")
 _ASSIGNED = re.compile(r"""['"]?\s*(?:\([^()]*\)\s*)?(?:::|:=|:|=(?!=))(?:\s|$)""")
+_EQUATION = re.compile(r"(?: [\w'()]+)+ (?:=|\|)(?:\s|$)")
 _PLAIN_BEFORE = re.compile(
     r"""(?:(?:export|default|public|private|protected|static|final|readonly|async|- )\s*)*['"]?$"""
 )
@@ -44,7 +45,8 @@ _ABOVE = re.compile(r"@|#|//|/\*|\*|--|\"\"\"")
 _MAX_OCCURRENCES = 300
 _MAX_NAMES = 12
 _MAX_ABOVE = 10
-_MAX_CHARACTERS = 400
+_MAX_CHARACTERS = 400  # of a line, on each side of a name
+_MAX_QUERY_CHARACTERS = 40_000
 
 
 def spelled(name: str) -> str:
@@ -57,7 +59,7 @@ def named_in(query: str) -> tuple[list[str], list[str]]:
     sure: dict[str, None] = {}
     words: dict[str, None] = {}
     wanted = set(query_terms(query))
-    query = query[-4 * 10_000 :]
+    query = query[-_MAX_QUERY_CHARACTERS:]
     for match in _IDENTIFIER.finditer(query):
         name = match.group()
         before, after = (
@@ -118,6 +120,8 @@ def _defines(before: str, after: str) -> bool:
     if after.startswith(("(", "<")) and not _CALLED_BEFORE.search(before):
         return _BODY_FOLLOWS.match(after) is not None
     if _PLAIN_BEFORE.fullmatch(before) and _ASSIGNED.match(after):
+        return True
+    if not before and _EQUATION.match(after):
         return True
     return before.endswith('"') and _BLOCK_LABEL.match(after) is not None and "=" not in before
 

@@ -1,4 +1,4 @@
-"""Text that is nearly JSON keeps the row asked about, stays readable as JSON, and says what is wrong with it."""
+"""Text that is nearly JSON keeps the row asked about, becomes JSON, and says what was wrong."""
 
 from __future__ import annotations
 

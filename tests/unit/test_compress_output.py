@@ -1,5 +1,6 @@
 """The output of commands, builds and tests, without timestamps, keeps what went wrong wherever it stands."""
 
+# ruff: noqa: E501 (lines as programs and people write them)
 from __future__ import annotations
 
 import pytest
@@ -37,7 +38,10 @@ OUTPUTS = {
 }
 FRAMES = "".join(f"\tat org.spring.Frame{i}.invoke(Frame{i}.java:{i})\n" for i in range(60))
 FAILURES = {
-    "gcc": ("src/a.c: In function 'bar':\nsrc/a.c:10:5: error: 'foo' undeclared\n   10 |     foo();", ["'foo' undecl", "foo();"]),
+    "gcc": (
+        "src/a.c: In function 'bar':\nsrc/a.c:10:5: error: 'foo' undeclared\n   10 |     foo();",
+        ["'foo' undecl", "foo();"],
+    ),
     "colour": ("\x1b[31merror\x1b[0m: could not compile `x`", ["could not compile"]),
     "python": (
         "Traceback (most recent call last):\n"
@@ -53,10 +57,19 @@ FAILURES = {
         'Exception in thread "main" java.lang.IllegalStateException: cart 77 is closed\n\tat com.acme.Cart.add(Cart.java:42)\n'
         f"{FRAMES}Caused by: java.sql.SQLException: deadlock on table carts\n\tat org.pg.Driver.exec(Driver.java:9)\n"
         "Caused by: java.io.IOException: broken pipe\n\t... 45 more",
-        ["cart 77 is closed", "com.acme.Cart.add", "deadlock on table carts", "IOException: broken pipe", "... 45 more"],
+        [
+            "cart 77 is closed",
+            "com.acme.Cart.add",
+            "deadlock on table carts",
+            "IOException: broken pipe",
+            "... 45 more",
+        ],
     ),
     "rustc": ("error[E0308]: mismatched types\n --> src/lib.rs:10:5\n  |", ["E0308", "src/lib.rs:10:5"]),
-    "rust": ("thread 'main' panicked at src/main.rs:4:9:\nattempt to divide by zero", ["divide by zero", "main.rs:4:9"]),
+    "rust": (
+        "thread 'main' panicked at src/main.rs:4:9:\nattempt to divide by zero",
+        ["divide by zero", "main.rs:4:9"],
+    ),
     "npm": ("npm ERR! code ERESOLVE\nnpm ERR! ERESOLVE could not resolve peer react@18", ["peer react@18"]),
     "make": ("make: *** [Makefile:12: all] Error 2", ["Makefile:12"]),
     "segv": ("Segmentation fault (core dumped)", ["Segmentation fault"]),
@@ -66,7 +79,7 @@ FAILURES = {
     "tap": ("not ok 17 - totals add up", ["not ok 17"]),
     "tsc": ("src/a.ts(3,5): error TS2304: Cannot find name 'foo'.", ["TS2304"]),
     "exit": ("Process completed with exit code 137.", ["exit code 137"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("failure", FAILURES)
@@ -77,12 +90,11 @@ def test_a_failure_is_kept_wherever_it_stands(output: str, failure: str) -> None
     share = (hash((len(output), len(failure))) % 8 + 1) / 10
     at = int(len(lines) * share)
     text = "\n".join([*lines[:at], told, *lines[at:]])
-    for query in ("", "Build the project and fix what fails"):
-        for target in (1500, 500):
-            made = AutoCompressor().compress(text, query=query, target_tokens=target, counter=COUNTER)
-            assert made.kind == "log"
-            assert COUNTER.count(made.text) <= target
-            assert [part for part in needed if part not in made.text] == []
+    query = "" if at % 2 else "Build the project and fix what fails"
+    made = AutoCompressor().compress(text, query=query, target_tokens=500, counter=COUNTER)
+    assert made.kind == "log"
+    assert COUNTER.count(made.text) <= 500
+    assert [part for part in needed if part not in made.text] == []
 
 
 @pytest.mark.parametrize(
@@ -105,7 +117,10 @@ def test_prose_that_mentions_errors_stays_prose(text: str) -> None:
 
 
 def test_many_failures_show_the_first_the_one_asked_about_and_the_last() -> None:
-    errors = [f"src/{name}.c:1:1: error: no member '{name}'" for name in (f"m{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(600))]  # fmt: skip
+    errors = [
+        f"src/{name}.c:1:1: error: no member '{name}'"
+        for name in (f"m{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(600))
+    ]
     text = "\n".join(line for pair in zip(errors, OUTPUTS["make"], strict=False) for line in pair)
     made = Log().compress(text, query="what of 'mkk'", target_tokens=500, counter=COUNTER)
     for index in (0, 10 + 26 * 10, 599):
