@@ -51,13 +51,14 @@ class BraceSource:
     text: str
     blocks: tuple[Block, ...]
 
-    def function_bodies(self) -> list[Block]:
-        """The bodies of functions, outermost ones only, in order."""
-        return list(_outermost(block for block in self.blocks if block.is_function))
+    def function_bodies(self, shown: Collection[tuple[int, int]] = ()) -> list[Block]:
+        """The bodies of functions, outermost ones only, in order, without those in the spans to be shown."""
+        blocks = (block for block in self.blocks if block.is_function)
+        return list(_outermost(blocks, shown))
 
-    def definition_bodies(self) -> list[Block]:
-        """The outermost blocks, in order."""
-        return list(_outermost(self.blocks))
+    def definition_bodies(self, shown: Collection[tuple[int, int]] = ()) -> list[Block]:
+        """The outermost blocks, in order, without those in the spans to be shown or around them."""
+        return list(_outermost(self.blocks, shown))
 
     def elided(self, bodies: Collection[Block]) -> str:
         """The source with each of the blocks (in order) replaced by its summary."""
@@ -69,10 +70,12 @@ class BraceSource:
         return "".join([*written, self.text[at:]])
 
 
-def _outermost(blocks: Iterator[Block] | tuple[Block, ...]) -> Iterator[Block]:
+def _outermost(
+    blocks: Iterator[Block] | tuple[Block, ...], shown: Collection[tuple[int, int]]
+) -> Iterator[Block]:
     end = -1
     for block in blocks:
-        if block.start >= end:
+        if block.start >= end and not any(block.start < last and first < block.end for first, last in shown):
             end = block.end
             yield block
 

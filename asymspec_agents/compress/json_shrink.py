@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .cuts import is_grapheme_boundary
+from .json_leaves import Leaves
 from .json_tree import JsonObject, JsonValue, Literal, Unread, one_line, read, text_of, write
 from .ranking import Ranker
 from .rows import Columns, describe, keeping_order, row_scores
@@ -20,7 +21,11 @@ _MIN_STRING = 24  # characters of a string worth keeping beside its marker
 _GAP_CHARACTERS = 26
 _MAX_MISSES = 20
 _MIN_DESCRIBED = 8  # rows of an array whose columns are summed up
+_ROWS_SHARE = 0.9  # of an array's items that are objects where it is rows
+_MAX_ODD = 4
 _SUMMARY_SHARE = 4  # a summary takes at most one part in so many of its array's room
+
+_CELLS = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
 def marker_key(pairs: Sequence[tuple[str, JsonValue]]) -> str:
@@ -45,6 +50,7 @@ class Shrinker:
 
     ranker: Ranker
     wanted: list[str]
+    leaves: Leaves | None = None
     _sizes: dict[int, _Known] = field(default_factory=dict)
     _read: dict[int, _Known] = field(default_factory=dict)
     _orders: dict[int, _Known] = field(default_factory=dict)
@@ -64,7 +70,8 @@ class Shrinker:
         if isinstance(value, Literal):
             return value if len(value) <= 40 else f"… a number of {len(value):,} characters …"
         if isinstance(value, str):
-            return _shorten_string(value, room)
+            made = self.leaves.shorten(value, room) if self.leaves else None
+            return made or _shorten_string(value, room)
         if isinstance(value, JsonObject):
             return JsonObject(self._shrink_pairs(value.pairs, room))
         return self._shrink_array(value, room) if isinstance(value, list) else value
@@ -77,6 +84,8 @@ class Shrinker:
             return len(value) + 2
         if isinstance(value, bool) or value is None:
             return 4
+        if isinstance(value, Unread) and "\n" not in value.source:
+            return len(value.source)
         known = self._sizes.get(id(value))
         if known is None:
             known = self._sizes[id(value)] = _Known(value, self._measured(value))
@@ -145,14 +154,19 @@ class Shrinker:
         return order
 
     def _described(self, items: Sequence[JsonValue]) -> Columns:
-        """The columns of an array of objects; nothing of any other."""
+        """The columns of an array of objects, in which others stand out; nothing of any other."""
         known = self._columns.get(id(items))
         if known is None:
-            is_rows = len(items) >= _MIN_DESCRIBED and all(
-                isinstance(item, JsonObject) or (isinstance(item, Unread) and item.source[0] == "{")
-                for item in items
-            )
-            columns = describe([_cells(item) for item in items]) if is_rows else Columns("", [])
+            rows = [
+                index
+                for index, item in enumerate(items)
+                if isinstance(item, JsonObject) or (isinstance(item, Unread) and item.source[0] == "{")
+            ]
+            columns = Columns("", [])
+            if len(rows) >= max(_MIN_DESCRIBED, _ROWS_SHARE * len(items)):
+                columns = describe([_cells(items[index]) for index in rows])
+                odd = sorted(set(range(len(items))).difference(rows))[:_MAX_ODD]
+                columns = Columns(columns.summary, [*odd, *(rows[index] for index in columns.outliers)])
             known = self._columns[id(items)] = _Known(items, columns)
         result: Columns = known.result
         return result
@@ -160,7 +174,7 @@ class Shrinker:
 
 def _cells(item: JsonValue) -> dict[str, object]:
     source = item.source if isinstance(item, Unread) else write(item)
-    cells: dict[str, object] = json.loads(source, parse_int=str, parse_float=str)
+    cells: dict[str, object] = _CELLS.raw_decode(source)[0]
     return cells
 
 

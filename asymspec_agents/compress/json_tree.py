@@ -22,7 +22,7 @@ __all__ = [
     "Unread",
     "one_line",
     "parse",
-    "parse_lines",
+    "parse_piece",
     "quote",
     "read",
     "text_of",
@@ -62,6 +62,12 @@ class Unread:
     source: str
 
 
+# Made once: making one for each of many small values costs more than reading them.
+_VALUES = json.JSONDecoder(
+    parse_float=Literal, parse_int=Literal, parse_constant=Literal, object_pairs_hook=JsonObject
+)
+_CHECKS = json.JSONDecoder(parse_int=str)  # integers of any length, as Python refuses to make numbers of them
+
 JsonValue: TypeAlias = "str | bool | JsonObject | Unread | list[JsonValue] | None"
 
 
@@ -76,16 +82,11 @@ def parse(text: str) -> JsonValue:
     return _read(text)
 
 
-def parse_lines(text: str) -> list[JsonValue]:
-    """The values of JSON lines; the same errors."""
-    values: list[JsonValue] = []
-    for line in text.split("\n"):
-        line = line.strip(_BLANK)
-        if line[:1] in ("{", "[") and len(line) <= _MAX_WHOLE:
-            values.append(_checked(line))
-        elif line:
-            values.append(parse(line))
-    return values
+def parse_piece(source: str) -> JsonValue:
+    """The value of a line or an element, not taken apart where it is short; the same errors."""
+    if source[:1] in ("{", "[") and len(source) <= _MAX_WHOLE:
+        return _checked(source)
+    return parse(source)
 
 
 def read(value: JsonValue) -> JsonValue:
@@ -95,23 +96,23 @@ def read(value: JsonValue) -> JsonValue:
 
 def _read(text: str) -> JsonValue:
     try:
-        value: JsonValue = json.loads(
-            text,
-            parse_float=Literal,
-            parse_int=Literal,
-            parse_constant=Literal,
-            object_pairs_hook=JsonObject,
-        )
+        value: JsonValue = _VALUES.decode(text)
     except RecursionError:
         raise ValueError(f"JSON nested more than {MAX_DEPTH} deep") from None
     return value
+
+
+def _check(source: str) -> None:
+    """Raises ValueError where a source without blanks around it is no JSON."""
+    if _CHECKS.raw_decode(source)[1] != len(source):
+        raise ValueError("text after a value")
 
 
 def _checked(source: str) -> Unread:
     """The source as it is; raises ValueError where it is no JSON or too deep."""
     if source.count("[") + source.count("{") > MAX_DEPTH:
         _spans(source)
-    json.loads(source, parse_int=str)  # integers of any length, as Python refuses to make numbers of them
+    _check(source)
     return Unread(source)
 
 
@@ -223,7 +224,7 @@ def _member(text: str, start: int, end: int, spans: _Container) -> JsonValue:
     at = text.index(source[0], start)
     child = spans.long_children.get(at)
     if child is None:
-        json.loads(source, parse_int=str)
+        _check(source)
         return Unread(source)
     if child.end - child.start != len(source):
         raise ValueError("text after a value")

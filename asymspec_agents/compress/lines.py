@@ -12,6 +12,7 @@ __all__ = ["select_rows", "split_lines"]
 
 _MAX_MISSES = 50
 _NUM_FILLINGS = 3
+_MAX_BLANK = 3  # blank rows that stay as they are
 _MAX_COUNTED_ROWS = 2_000
 _NUM_SAMPLED_ROWS = 500
 
@@ -105,8 +106,11 @@ def _render(
     for index in (*sorted(kept), len(rows)):
         gap = rows[next_row:index]
         if gap:
-            num_left_out += sum(map(len, gap)) + len(gap)
-            written.append(mark(_gap_marker(len(gap), unit)))
+            if len(gap) <= _MAX_BLANK and not any(map(str.strip, gap)):
+                written += gap  # shorter than the marker that would say so
+            else:
+                num_left_out += sum(map(len, gap)) + len(gap)
+                written.append(mark(_gap_marker(len(gap), unit)))
         written += rows[index : index + 1]
         next_row = index + 1
     return "\n".join([*written, mark(left_out(max(num_left_out, 1), reference))])

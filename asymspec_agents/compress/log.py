@@ -1,50 +1,43 @@
-"""Logs: errors and what they trace back to, the lines that bear on the query, one line of each pattern."""
+"""Logs and the output of programs: failures and what they trace back to, the lines that bear on the query,
+one line of each pattern."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..tokens import TokenCounter
 from .base import Rendition
 from .headtail import HeadTail
 from .lines import select_rows, split_lines
+from .log_signs import FAILURE, HINT, severities
+from .log_traces import Trace, trace_at
 from .ranking import Ranker, default_ranker
 from .rows import row_scores
 from .terms import query_terms
 
 __all__ = ["Log"]
 
-_ERROR = re.compile(
-    r"\b(?:ERROR|FATAL|CRITICAL|SEVERE|PANIC|EMERG|ALERT)\b|\b(?:[Ee]rror|[Ee]xception|panic|fatal)\b"
-    r"|\b\w+(?:Error|Exception)\b|Traceback \(most recent call last\)|\b(?:FAILED|FAIL)\b"
-)
-_CONTINUES = re.compile(
-    r"\s+\S|\w*(?:Error|Exception)\b|Caused by:|During handling|The above exception|\tat "
-)
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|[0-9]+")
 _IN_TRACE = re.compile(r"\s+\S|Traceback \(")  # lines of which the error's own says how many there were
-_LIBRARY = re.compile(
-    r"site-packages|dist-packages|/lib/python3|<frozen |node_modules|\bat (?:java|javax|sun)\."
-)
 _NUM_FIRST = 3
 _NUM_LAST = 5
-_MAX_TRACE_LINES = 40
+_NUM_FOREMOST = 3  # failures, then matches of the query, that come before all others
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Keeps error lines with their traces, the first and last lines, lines that match the query, then one
-    line of each pattern; a kept line says how many others differ from it in numbers only."""
+    """Keeps lines that tell of failures with their traces, the first and last lines, lines that match the
+    query, then one line of each pattern; a kept line says how many others differ from it in numbers only."""
 
     ranker: Ranker = field(default_factory=default_ranker)
     fallback: HeadTail = field(default_factory=HeadTail)
 
     @property
     def configuration(self) -> str:
-        return f"log/2(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
+        return f"log/3(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
 
     def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
         """A rendition of at most `target_tokens`, or the marker alone where the target is smaller."""
@@ -71,34 +64,39 @@ class Log:
     def _order(self, lines: Sequence[str], news: list[int], query: str) -> Iterator[int]:
         last = len(lines) - 1
         yield from (0, last)
-        is_new = set(news)
-        errors = [index for index in range(len(lines)) if _ERROR.search(lines[index][:1000])]
-        # The latest occurrence of an error too: it tells whether the trouble went on.
-        for index in [index for index in errors if index in is_new] + errors[-1:]:
-            yield from _trace(lines, index)
+        scores = row_scores(self.ranker, lines, query_terms(query))
+        matches = sorted((i for i in range(len(lines)) if scores[i] > 0), key=lambda i: -scores[i])
+        found = severities(lines)
+        traces = list(_failures(lines, set(news), found, scores))
+        for trace in traces[:_NUM_FOREMOST]:
+            yield from trace.core
+        yield from matches[:_NUM_FOREMOST]
+        for trace in traces[_NUM_FOREMOST:]:
+            yield from trace.core
+        for trace in traces:
+            yield from trace.rest
         yield from range(min(_NUM_FIRST, len(lines)))
         yield from range(max(last - _NUM_LAST + 1, 0), len(lines))
-        scores = row_scores(self.ranker, lines, query_terms(query))
-        matches = (index for index in range(len(lines)) if scores[index] > 0)
-        yield from sorted(matches, key=lambda index: -scores[index])
+        yield from matches
         yield from news
-        yield from errors
+        yield from found
         yield from range(last, -1, -1)
 
 
-def _trace(lines: Sequence[str], index: int) -> Iterator[int]:
-    """The line and those below it that belong to its stack trace: the exception and the program's own frames
-    first, then those of libraries."""
-    end = index + 1
-    while end < min(index + _MAX_TRACE_LINES, len(lines)) and _CONTINUES.match(lines[end]):
-        end += 1
-    yield index
-    if end > index + 1:
-        yield end - 1
-    yield from (i for i in range(index + 1, end) if not _of_library(lines, i))
-    yield from range(index + 1, end)
+def _failures(
+    lines: Sequence[str], news: set[int], found: Mapping[int, int], scores: Sequence[float]
+) -> Iterator[Trace]:
+    """The traces of failures, each kind once and the latest of all too: it tells whether the trouble went on.
 
-
-def _of_library(lines: Sequence[str], index: int) -> bool:
-    """Whether a line of a trace, or the frame that it is the source of, lies in an installed library."""
-    return any(_LIBRARY.search(lines[i][:400]) for i in (index, index - 1))
+    Sure ones come first; among them the one that matches the query best, then the first.
+    """
+    covered: set[int] = set()
+    for severity in (FAILURE, HINT):
+        alike = [index for index, level in found.items() if level == severity]
+        first = [index for index in alike if index in news]
+        best = max(first, key=lambda index: scores[index], default=0)
+        for index in [*([best] if scores[best] > 0 else []), *first[:1], *alike[-1:], *first]:
+            if index not in covered:
+                trace = trace_at(lines, index)
+                covered.update((*trace.core, *trace.rest))
+                yield trace

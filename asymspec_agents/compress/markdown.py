@@ -102,7 +102,7 @@ class Markdown:
     @property
     def configuration(self) -> str:
         inner = ",".join(part.configuration for part in (self.prose, self.code, self.table))
-        return f"markdown/1(ranker={self.ranker.configuration},inner={inner})"
+        return f"markdown/2(ranker={self.ranker.configuration},inner={inner})"
 
     def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
         """A rendition of at most `target_tokens`, or the prose compressor's smallest where that is larger."""

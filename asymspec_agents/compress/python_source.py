@@ -8,8 +8,8 @@ what is valid Python stays valid Python.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -46,6 +46,7 @@ class Body:
 class Definition:
     """A definition's first body line and its last line, from 0."""
 
+    name: str
     is_class: bool
     first_line: int
     last_line: int
@@ -59,13 +60,14 @@ class PythonSource:
     logical: tuple[int, ...]
     definitions: tuple[Definition, ...]
 
-    def function_bodies(self) -> list[Body]:
-        """The bodies of functions and methods, outermost ones only, in order."""
-        return list(self._bodies(of_classes=False))
+    def function_bodies(self, shown: Collection[Definition] = ()) -> list[Body]:
+        """The bodies of functions and methods, outermost ones only, in order, without those to be shown."""
+        return list(self._bodies(shown, of_classes=False))
 
-    def definition_bodies(self) -> list[Body]:
-        """The bodies of functions and classes, outermost ones only, in order."""
-        return list(self._bodies(of_classes=True))
+    def definition_bodies(self, shown: Collection[Definition] = ()) -> list[Body]:
+        """The bodies of functions and classes, outermost ones only, in order, without what holds one to be
+        shown."""
+        return list(self._bodies(shown, of_classes=True))
 
     def elided(self, bodies: Collection[Body]) -> str:
         """The source with each of the bodies (in order) replaced by its summary."""
@@ -86,10 +88,37 @@ class PythonSource:
         bounds = [0, *firsts[1:], len(self.lines)]
         return ["".join(self.lines[a:b]).rstrip("\r\n") for a, b in pairwise(bounds)]
 
-    def _bodies(self, *, of_classes: bool) -> Iterator[Body]:
+    def opening(self, fits: Callable[[str], bool]) -> str | None:
+        """The first definition as far as it fits, cut between two statements of its body; None where not even
+        one of them does."""
+        definition = self.definitions[0]
+        places = [line for line in self.logical if definition.first_line <= line <= definition.last_line]
+        width = _width(self.lines[places[0]])
+        cuts = [
+            line
+            for above, line in pairwise(places)
+            if _width(self.lines[line]) == width
+            and not _continues(self.lines[line].lstrip())
+            and not self.lines[above].lstrip().startswith("@")
+        ]
+        indent = _indent(self.lines[places[0]])
+
+        def cut(number: int) -> str:
+            return "".join(self.lines[: cuts[number]]) + f"{indent}..."
+
+        number = bisect_left(range(len(cuts)), True, key=lambda index: not fits(cut(index)))
+        return cut(number - 1) if number else None
+
+    def _bodies(self, shown: Collection[Definition], *, of_classes: bool) -> Iterator[Body]:
         end = -1
         for definition in self.definitions:
-            if definition.first_line > end and (of_classes or not definition.is_class):
+            if definition.first_line <= end:
+                continue
+            if definition in shown and not definition.is_class:
+                end = definition.last_line
+            elif any(definition.first_line <= one.first_line <= definition.last_line for one in shown):
+                continue
+            elif of_classes or not definition.is_class:
                 end = definition.last_line
                 body = self._body(definition)
                 if body is not None:
@@ -204,7 +233,9 @@ def _definitions(lines: tuple[str, ...], logical: tuple[int, ...]) -> Iterator[D
         if last < 0:
             last = len(lines) - 1
         is_class = lines[line].lstrip().startswith("class")
-        yield Definition(is_class, header_end + 1, _without_trailing(lines, last, widths[place]))
+        yield Definition(
+            match.group(2), is_class, header_end + 1, _without_trailing(lines, last, widths[place])
+        )
 
 
 def _without_trailing(lines: tuple[str, ...], last: int, width: int) -> int:

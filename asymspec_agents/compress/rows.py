@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from .ranking import NoRanker, Ranker, relevance
 
-__all__ = ["Columns", "describe", "keeping_order", "row_scores"]
+__all__ = ["Columns", "describe", "describe_columns", "keeping_order", "row_scores"]
 
 _MAX_RANKED = 512  # rows
 _MAX_SOUGHT_TERMS = 48
@@ -77,10 +77,21 @@ def describe(rows: Sequence[Mapping[str, object]]) -> Columns:
     if rare:
         seen = {shape: index for index, shape in reversed(list(enumerate(map(tuple, rows))))}
         outliers.update(dict.fromkeys(seen[shape] for shape in rare[:_MAX_OUTLIERS]))
+    columns = [[row.get(name) for row in rows] for name in usual[:_MAX_COLUMNS]]
+    return _described(usual, columns, outliers)
+
+
+def describe_columns(names: Sequence[str], columns: Sequence[Sequence[str]]) -> Columns:
+    """The same of a table's columns, which are as long as each other."""
+    return _described(names, columns[:_MAX_COLUMNS], {})
+
+
+def _described(
+    names: Sequence[str], columns: Sequence[Sequence[object]], outliers: dict[int, None]
+) -> Columns:
     told: list[str] = []
     far: list[int] = []
-    for name in usual[:_MAX_COLUMNS]:
-        cells = [row.get(name) for row in rows]
+    for name, cells in zip(names, columns, strict=False):
         if all(isinstance(cell, str) for cell in cells):
             text, unusual, is_far = _column([str(cell) for cell in cells])
             if is_far:
@@ -90,8 +101,8 @@ def describe(rows: Sequence[Mapping[str, object]]) -> Columns:
         else:
             text = _mixed(cells)
         told.append(f"{name[:_MAX_VALUE_CHARS]} {text}")
-    if len(usual) > _MAX_COLUMNS:
-        told.append(f"{len(usual) - _MAX_COLUMNS:,} more")
+    if len(names) > _MAX_COLUMNS:
+        told.append(f"{len(names) - _MAX_COLUMNS:,} more")
     outliers.update(dict.fromkeys(far))
     return Columns("; ".join(told), list(outliers)[:_MAX_OUTLIERS])
 

@@ -11,7 +11,7 @@ from .base import Rendition
 from .headtail import HeadTail
 from .lines import select_rows, split_lines
 from .ranking import Ranker, default_ranker
-from .rows import Columns, describe, keeping_order, row_scores
+from .rows import Columns, describe_columns, keeping_order, row_scores
 from .terms import query_terms
 
 __all__ = ["Table"]
@@ -32,7 +32,7 @@ class Table:
 
     @property
     def configuration(self) -> str:
-        return f"table/2(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
+        return f"table/3(ranker={self.ranker.configuration},fallback={self.fallback.configuration})"
 
     def compress(self, text: str, *, query: str, target_tokens: int, counter: TokenCounter) -> Rendition:
         """A rendition of at most `target_tokens`, or the marker alone where the target is smaller."""
@@ -64,22 +64,29 @@ def _columns(rows: list[str], num_header: int) -> Columns:
     header = rows[0].strip("| ")
     delimiter = max(_DELIMITERS, key=header.count)
     names = [name.strip().strip('"') for name in header.split(delimiter)]
-    cells = [[cell.strip() for cell in row.strip("| ").split(delimiter)] for row in rows[num_header:]]
-    is_regular = (
-        len(cells) >= _MIN_DESCRIBED
-        and 1 < len(names) == len(set(names))
-        and sum(len(row) == len(names) for row in cells) >= 0.9 * len(cells)
-        and not any(_NUMERIC.match(name) for name in names)
-    )
-    if not is_regular:
+    body = rows[num_header:]
+    if len(body) < _MIN_DESCRIBED or not 1 < len(names) == len(set(names)) or any(map(_NUMERIC.match, names)):
+        return Columns("", [])
+    if delimiter != "|" and all(row.count(delimiter) == len(names) - 1 for row in body):
+        together = delimiter.join(body)  # splitting once is much faster than row by row
+        cells = together.split(delimiter)
+        if " " in together:
+            cells = list(map(str.strip, cells))
+        return describe_columns(names, [cells[start :: len(names)] for start in range(len(names))])
+    split = [[cell.strip() for cell in row.strip("| ").split(delimiter)] for row in body]
+    if sum(len(row) == len(names) for row in split) < 0.9 * len(split):
         return Columns("", [])
     # A row of another width (a delimiter within quotes, say) is read as far as it goes.
-    return describe([dict(zip(names, [*row, *[""] * len(names)], strict=False)) for row in cells])
+    missing = [""] * len(names)
+    even = [row if len(row) == len(names) else [*row, *missing][: len(names)] for row in split]
+    return describe_columns(names, list(zip(*even, strict=True)))
 
 
 def _rows(text: str) -> list[str]:
     """The rows; lines inside a quoted CSV field belong to one row (where quotes pair up at all)."""
     lines = split_lines(text.rstrip("\n"))
+    if '"' not in text:
+        return lines
     starts: list[int] = []
     is_open = False
     for index, line in enumerate(lines):

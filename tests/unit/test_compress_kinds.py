@@ -13,7 +13,8 @@ import pytest
 from asymspec_agents.compress import AutoCompressor, ContentKind, Rendition
 from asymspec_agents.compress.brace_source import parse_braces
 from asymspec_agents.compress.html_text import page_text
-from asymspec_agents.compress.json_tree import parse, parse_lines, write
+from asymspec_agents.compress.json_broken import mended_lines
+from asymspec_agents.compress.json_tree import parse, write
 from asymspec_agents.compress.markdown import blocks
 from asymspec_agents.compress.python_source import parse_python
 from asymspec_agents.tokens import EstimateCounter, TokenCounter
@@ -225,7 +226,8 @@ def test_tables_tell_their_columns_and_keep_what_is_unusual() -> None:
 def test_long_json_is_what_the_standard_parser_reads(indent: int | None) -> None:
     value = {"rows": rows(2_000), "numbers": [1.5, 10**30] * 9_000, "empty": [[], {}, ""], "deep": [[[1]]]}
     assert json.loads(write(parse(json.dumps(value, indent=indent)))) == value
-    assert [json.loads(write(line)) for line in parse_lines("\n".join(map(json.dumps, rows(50))))] == rows(50)
+    lines = mended_lines("\n".join(map(json.dumps, rows(50)))).value
+    assert json.loads(write(lines)) == rows(50)
 
 
 @pytest.mark.parametrize(
