@@ -14,10 +14,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from asymspec_agents.compress.llmlingua import LLMLingua2, LLMLinguaPackage, nothing_protected
+from asymspec_agents.compress.llmlingua.threshold import percentile_of_rate
 from asymspec_agents.compress.protected import protected_spans
 from asymspec_agents.errors import MissingDependencyError
 from asymspec_agents.tokens import EstimateCounter, clean_text
@@ -100,6 +102,20 @@ class _Weights:
         return range(COUNTER.count(text.lstrip("▁")))
 
 
+def _at_the_threshold(runner: LLMLingua2, rate: float) -> list[bool]:
+    """Which words lie so near their chunk's threshold that the last bits of a probability decide.
+
+    The package pads all chunks to one length, which changes these bits.
+    """
+    percentile = percentile_of_rate(rate)
+    assert percentile is not None
+    found: list[bool] = []
+    for judged in runner._judged(PROSE, COUNTER):
+        threshold = np.percentile(np.repeat(judged.probabilities, judged.weights), percentile)
+        found += (np.abs(judged.probabilities - threshold) < 1e-6).tolist()
+    return found
+
+
 @pytest.mark.parametrize("kind", NAMES)
 def test_the_package_as_it_comes_labels_the_same_words(
     folders: dict[str, Path], tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -127,7 +143,12 @@ def test_the_package_as_it_comes_labels_the_same_words(
         assert [word for word, _ in labels] == [word.written for word in words]
         kept = set(runner.kept_words(PROSE, rate=rate, counter=COUNTER))
         ours = [any((s.start, s.end) == (w.start, w.end) for s in kept) for w in words]
-        assert [label == "1" for _, label in labels] == ours
+        theirs = [label == "1" for _, label in labels]
+        ties = _at_the_threshold(runner, rate)
+        assert [
+            word for word in zip(theirs, ours, ties, strict=True) if word[0] != word[1] and not word[2]
+        ] == []
+        assert sum(ties) < 0.02 * len(ties)
 
 
 @pytest.mark.parametrize("kind", NAMES)

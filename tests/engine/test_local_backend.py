@@ -32,15 +32,17 @@ def ids(backend: LocalBackend, messages: Any, tools: Any = ()) -> int:
     return len(backend.template.ids(parse_messages(messages), tools))
 
 
-def test_tools_that_the_template_has_no_place_for_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_tools_that_the_template_has_no_place_for_are_told_of(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for template, is_told in (
         ("{% for m in messages %}{{ m['content'] }}{% endfor %}", True),
         ("{% for m in messages %}{{ m['content'] }}{% endfor %}{{ tools }}", False),
         ("{{ raise_exception('never') if messages|length < 2 else tools }}", False),  # tells nothing of tools
     ):
         backend = random_backend()
-        backend.engine.models["verifier"].name = template
-        backend.template.tokenizer.chat_template = template
+        monkeypatch.setattr(backend.engine.models["verifier"], "name", template)  # backends share the models
+        monkeypatch.setattr(backend.template.tokenizer, "chat_template", template)
         caplog.clear()
         for _ in range(2):
             backend.stream(ask(tools=(WEATHER,), max_tokens=1))
