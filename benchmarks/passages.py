@@ -7,7 +7,7 @@ import os
 import random
 from pathlib import Path
 
-__all__ = ["long_text", "passages"]
+__all__ = ["long_text", "made_up", "numbered", "passages"]
 
 SUBJECTS = ("The harbour office", "Our survey team", "The museum", "A local cooperative", "The rail company")
 VERBS = ("recorded", "published", "lost", "restored", "compared", "announced", "sold", "examined")
@@ -21,13 +21,23 @@ def passages(num: int, seed: int = 0) -> list[str]:
     folder = os.environ.get("ASYMSPEC_DATA")
     records = Path(folder, "multihop", "hotpotqa.jsonl") if folder else None
     found = _recorded(records, num) if records is not None and records.is_file() else []
-    return found + [_made_up(random.Random(f"{seed} {index}")) for index in range(len(found), num)]
+    return found + made_up(num, seed)[len(found) :]
+
+
+def made_up(num: int, seed: int = 0) -> list[str]:
+    """`num` passages that are the same on every machine."""
+    return [_made_up(random.Random(f"{seed} {index}")) for index in range(num)]
 
 
 def long_text(num_chars: int, seed: int = 0) -> str:
     """At least `num_chars` characters of passages, numbered."""
+    return numbered(passages(num_chars // 200 + 1, seed), num_chars)
+
+
+def numbered(found: list[str], num_chars: int) -> str:
+    """As many of the passages, numbered, as make `num_chars` characters."""
     text = ""
-    for number, passage in enumerate(passages(num_chars // 200 + 1, seed), start=1):
+    for number, passage in enumerate(found, start=1):
         text += f"Passage {number}:\n{passage}\n\n"
         if len(text) >= num_chars:
             break

@@ -48,11 +48,14 @@ def _runner(site: Path, *packages: str) -> Run:
         for top in tops:
             (site / top).symlink_to(Path(str(distribution.locate_file(top))))
 
+    paths = os.pathsep.join(map(str, (ROOT, ROOT / "integrations", site)))
+    others = {name: value for name, value in os.environ.items() if not name.startswith("ASYMSPEC_")}
+
     def run(code: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-S", "-W", "error", "-c", code],  # -S: no site-packages
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "integrations", site)))},
+            env={**others, "PYTHONPATH": paths},
             capture_output=True,
             text=True,
             timeout=120,

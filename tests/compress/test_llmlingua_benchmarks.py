@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from benchmarks import llmlingua_quality
-from benchmarks.passages import passages
+from benchmarks.passages import made_up
 
 RECORDS = [
     {
         "input": "Who sold the ledgers?",
-        "context": "\n".join(f"Passage {n}:\nTitle {n}\n{text}" for n, text in enumerate(passages(8), 1)),
+        "context": "\n".join(f"Passage {n}:\nTitle {n}\n{text}" for n, text in enumerate(made_up(8), 1)),
         "answers": ["the museum", "Museum"],
         "supporting_passages": supporting,
     }

@@ -83,7 +83,8 @@ def test_both_keep_the_same_words(
     text = real_texts()[name]
     for rate in RATES:
         kept = _known(runner, text, rate)
-        assert kept == _known(runner, text, rate, package.kept_words(text, rate=rate, counter=COUNTER))
+        theirs = _known(runner, text, rate, package.kept_words(text, rate=rate, counter=COUNTER))
+        assert {*kept} ^ {*theirs} <= _at_the_threshold(runner, text, rate)
         assert kept or rate < 0.3 or name == "one line"
 
 
@@ -102,17 +103,21 @@ class _Weights:
         return range(COUNTER.count(text.lstrip("▁")))
 
 
-def _at_the_threshold(runner: LLMLingua2, rate: float) -> list[bool]:
-    """Which words lie so near their chunk's threshold that the last bits of a probability decide.
+def _at_the_threshold(runner: LLMLingua2, text: str, rate: float) -> set[tuple[int, int]]:
+    """The places of words so near their chunk's threshold that the last bits of a probability decide.
 
     The package pads all chunks to one length, which changes these bits.
     """
     percentile = percentile_of_rate(rate)
     assert percentile is not None
-    found: list[bool] = []
-    for judged in runner._judged(PROSE, COUNTER):
+    found: set[tuple[int, int]] = set()
+    num_words = 0
+    for judged in runner._judged(text, COUNTER):
         threshold = np.percentile(np.repeat(judged.probabilities, judged.weights), percentile)
-        found += (np.abs(judged.probabilities - threshold) < 1e-6).tolist()
+        is_near = np.abs(judged.probabilities - threshold) < 1e-6
+        found |= {(word.start, word.end) for word, near in zip(judged.words, is_near, strict=True) if near}
+        num_words += len(is_near)
+    assert len(found) <= max(3, 0.02 * num_words)
     return found
 
 
@@ -144,11 +149,9 @@ def test_the_package_as_it_comes_labels_the_same_words(
         kept = set(runner.kept_words(PROSE, rate=rate, counter=COUNTER))
         ours = [any((s.start, s.end) == (w.start, w.end) for s in kept) for w in words]
         theirs = [label == "1" for _, label in labels]
-        ties = _at_the_threshold(runner, rate)
-        assert [
-            word for word in zip(theirs, ours, ties, strict=True) if word[0] != word[1] and not word[2]
-        ] == []
-        assert sum(ties) < 0.02 * len(ties)
+        ties = _at_the_threshold(runner, PROSE, rate)
+        differing = zip(words, theirs, ours, strict=True)
+        assert {(word.start, word.end) for word, label, own in differing if label != own} <= ties
 
 
 @pytest.mark.parametrize("kind", NAMES)
