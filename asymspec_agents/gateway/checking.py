@@ -50,12 +50,12 @@ class Guarded:
     """Asks a checker about each call, within a time limit."""
 
     def __init__(self, check: Check, timeout_s: float, on_failure: Literal["refuse", "allow"]) -> None:
-        if not inspect.iscoroutinefunction(check) and not inspect.iscoroutinefunction(
-            getattr(check, "__call__", None)  # noqa: B004 - the method itself, not whether there is one
-        ):
+        called = getattr(check, "__call__", None)  # noqa: B004 - an object's method, which may be async
+        if not inspect.iscoroutinefunction(check) and not inspect.iscoroutinefunction(called):
+            name = getattr(check, "__name__", type(check).__name__)
             raise ConfigurationError(
-                f"check: {getattr(check, '__name__', type(check).__name__)} is no async function; a checker is awaited, so write it with "
-                "`async def` (one that blocks can await asyncio.to_thread)"
+                f"check: {name} is no async function; a checker is awaited, so write it with `async def` "
+                "(one that blocks can await asyncio.to_thread)"
             )
         self._check = check
         self._timeout_s = timeout_s
