@@ -22,7 +22,7 @@ async def echo(scope: dict, receive: object, send: object) -> None:  # type: ign
 def statuses(data: bytes) -> list[bytes]:
     """The statuses of all answers to these bytes."""
     config = uvicorn.Config(
-        echo,  # type: ignore[arg-type]
+        echo,
         http=strict_protocol(),
         lifespan="off",
         log_level="critical",
