@@ -80,6 +80,7 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "starlette": (SERVER + GATEWAY + VLLM, ()),
     "anyio": (GATEWAY, ()),  # of httpx and starlette both
     "uvicorn": ((), SERVER),
+    "h11": ((), SERVER),  # of uvicorn
     "smolagents": ((*SMOLAGENTS, "asymspec_agents/cli/demo_tasks.py"), CLI),
     "langchain": (LANGCHAIN, ()),
     "langchain_core": (LANGCHAIN, ()),

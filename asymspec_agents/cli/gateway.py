@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Callable, Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from ..config import from_env
 from ..errors import ConfigurationError, MissingDependencyError
 from ..protocol import AsymSpecOptions
 from ..recording import NULL_RECORDER
+from ..rendition_cache import SQLiteRenditionCache
 from ..views import ViewPolicy
 
 __all__ = ["add_parser", "run"]
@@ -147,27 +149,42 @@ def run(args: argparse.Namespace) -> int:
         from ..gateway.options import GatewayOptions, UpstreamOptions
         from ..gateway.starting import check_upstreams
         from ..server.running import is_loopback, listen, serve
+
+        if find_spec("uvicorn") is None:
+            raise MissingDependencyError("uvicorn", "gateway")
+    except MissingDependencyError:
+        raise
     except ImportError as error:
         raise MissingDependencyError(error.name or "starlette", "gateway") from error
 
+    if args.upstream is None and not args.route:
+        raise ConfigurationError("--upstream: a gateway needs one, or a --route to some")
+    for option in ("max_in_flight", "max_per_minute", "max_body_mib"):
+        value = getattr(args, option)
+        if value is not None and value < 1:
+            raise ConfigurationError(f"--{option.replace('_', '-')}={value} must be at least 1")
     settings = from_env()
     upstream_keys = _keys(args.upstream_api_key_file) or filter(None, [settings.upstream_api_key])
     route_keys = dict(_pairs("--route-api-key-file", args.route_api_key_file, Path))
     routes = dict(_pairs("--route", args.route, str))
     if not route_keys.keys() <= routes.keys():
         raise ConfigurationError(f"--route-api-key-file: no --route {min(route_keys.keys() - routes.keys())}")
+
+    def server(option: str, url: str, keys: Iterable[str]) -> UpstreamOptions:
+        try:
+            return UpstreamOptions(url, next(iter(keys), None))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{option}: {error}") from error
+
     policy = {
         name: getattr(args, name)
         for name in ("keep_last", "max_verifier_tokens", "max_drafter_tokens")
         if getattr(args, name) is not None
     }
     options = GatewayOptions(
-        upstream=None
-        if args.upstream is None
-        else UpstreamOptions(args.upstream, next(iter(upstream_keys), None)),
+        upstream=None if args.upstream is None else server("--upstream", args.upstream, upstream_keys),
         routes={
-            name: UpstreamOptions(url, next(iter(_keys(route_keys.get(name))), None))
-            for name, url in routes.items()
+            name: server(f"--route {name}", url, _keys(route_keys.get(name))) for name, url in routes.items()
         },
         on_plain_upstream=args.on_plain_upstream,
         asymspec=AsymSpecOptions.of(
@@ -201,9 +218,11 @@ def run(args: argparse.Namespace) -> int:
                 "a key",
                 file=sys.stderr,
             )
+        recorder = stack.enter_context(JSONLRecorder(args.trace)) if args.trace else NULL_RECORDER
+        if args.cache is not None:  # before anybody is asked
+            SQLiteRenditionCache(args.cache).close()
         for note in asyncio.run(check_upstreams(options)):
             print(f"warning: {note}", file=sys.stderr)
-        recorder = stack.enter_context(JSONLRecorder(args.trace)) if args.trace else NULL_RECORDER
         app = create_gateway(options, check=check, recorder=recorder)
         shown = f"[{host}]" if ":" in host else host
         serve(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,11 @@ def run(args: argparse.Namespace) -> int:
         from ..server.app import create_app
         from ..server.options import ServerOptions
         from ..server.running import is_loopback, listen, serve
+
+        if find_spec("uvicorn") is None:
+            raise MissingDependencyError("uvicorn", "server")
+    except MissingDependencyError:
+        raise
     except ImportError as error:
         raise MissingDependencyError(error.name or "starlette", "server") from error
 

@@ -6,10 +6,15 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.routing import Route
+from ..errors import MissingDependencyError
+
+try:
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.middleware import Middleware
+    from starlette.routing import Route
+except ImportError as error:
+    raise MissingDependencyError("starlette", "gateway") from error
 
 from ..attachments import Attachments
 from ..compress.base import Compressor

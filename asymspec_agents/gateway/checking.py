@@ -6,6 +6,7 @@ Text that only the drafter reads still steers the answer; a checker of the verif
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from ..errors import BackendError, ConfigurationError
 from ..server.failing import RefusedError
 from ..wire.failures import Failure
 from ..wire.reading import read_object
+from .pooling import sent
 from .splicing import encoded
 
 __all__ = ["Check", "CheckedCall", "Guarded", "URLCheck"]
@@ -48,6 +50,13 @@ class Guarded:
     """Asks a checker about each call, within a time limit."""
 
     def __init__(self, check: Check, timeout_s: float, on_failure: Literal["refuse", "allow"]) -> None:
+        called = getattr(check, "__call__", None)  # noqa: B004 - an object's method, which may be async
+        if not inspect.iscoroutinefunction(check) and not inspect.iscoroutinefunction(called):
+            name = getattr(check, "__name__", type(check).__name__)
+            raise ConfigurationError(
+                f"check: {name} is no async function; a checker is awaited, so write it with `async def` "
+                "(one that blocks can await asyncio.to_thread)"
+            )
         self._check = check
         self._timeout_s = timeout_s
         self._on_failure = on_failure
@@ -90,9 +99,14 @@ class URLCheck:
     async def __call__(self, call: CheckedCall) -> str | None:
         shown = {"request_id": call.request_id, "path": call.path, "model": call.model, "body": call.body}
         content = await asyncio.to_thread(encoded, shown)
-        response = await self._client.post(
-            self._url, content=content, headers={"content-type": "application/json"}
+        headers = {"content-type": "application/json"}
+        response = await sent(
+            self._client, self._client.build_request("POST", self._url, content=content, headers=headers)
         )
+        try:
+            await response.aread()
+        finally:
+            await response.aclose()
         verdict = read_object(response.content) if response.is_success else {}
         allow = verdict.get("allow")
         if allow is True:

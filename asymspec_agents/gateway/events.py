@@ -6,6 +6,7 @@ does, raises BackendError.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
@@ -18,10 +19,13 @@ from .splicing import encoded, with_fields
 
 __all__ = ["EventTap", "failure_events", "whole_events"]
 
+_LINE_END = re.compile(rb"\r\n|\n|\r")
 _END = re.compile(rb"\n\n|\r\n\r\n|\r\r|\n\r\n")
 LONGEST_END = 4
 MAX_EVENT_BYTES = 16 * 1024**2
 MAX_KEPT_BYTES = 4 * 1024**2
+# Source: HTML Standard, 9.2.6 (it has clients skip any other line, a web page's as well).
+_FIELDS = frozenset({b"", b"data", b"event", b"id", b"retry"})
 
 
 class EventTap:
@@ -37,6 +41,9 @@ class EventTap:
         self.has_report = False
         self.finish_reason: str | None = None
         self._report = report
+        self._has_error = False
+        self._begun: set[int] = set()  # choices by their index
+        self._finished: set[int] = set()
 
     def whole(self, content: bytes) -> bytes:
         """An answer in one piece as it goes on. Raises BackendError for what is no JSON object."""
@@ -49,24 +56,31 @@ class EventTap:
         return content
 
     def passed(self, event: bytes) -> bytes:
-        """The event as it goes on. Raises BackendError for data that is neither JSON nor the stream's end."""
+        """The event as it goes on.
+
+        Raises BackendError for what is no event, for data that is neither JSON nor the stream's end, and for
+        that end where a choice has not said why it ends.
+        """
         self._keep(event)
-        lines = event.splitlines()
+        lines = _LINE_END.split(event.removeprefix(codecs.BOM_UTF8))
+        for line in lines:
+            if line.strip() and line.partition(b":")[0] not in _FIELDS:
+                raise BackendError("it holds a line that is of no event")
         data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
-        if not data:  # a comment, or fields that a client skips
+        if not data:  # a comment, or fields without data, which a client skips
             return event
         if data.strip() == sse.DONE.encode():
-            self.is_whole = True
+            if not self.is_whole:
+                raise BackendError("the stream ended before its answer was whole")
             return event
         chunk = read_object(data)
-        self.is_whole |= bool(chunk.get("error"))
         self._read(chunk)
-        if self.finish_reason is not None:
-            self.is_whole = True
-            if self._report is not None and "asymspec" not in chunk:
-                added, self._report = {"asymspec": self._report}, None
-                others = [line + b"\n" for line in lines if line and not line.startswith(b"data:")]
-                return b"".join([*others, b"data: ", with_fields(data.replace(b"\n", b" "), added), b"\n\n"])
+        self._has_error |= bool(chunk.get("error"))
+        self.is_whole = self._has_error or (bool(self._finished) and self._finished >= self._begun)
+        if self.finish_reason is not None and self._report is not None and "asymspec" not in chunk:
+            added, self._report = {"asymspec": self._report}, None
+            others = [line + b"\n" for line in lines if line and not line.startswith(b"data:")]
+            return b"".join([*others, b"data: ", with_fields(data.replace(b"\n", b" "), added), b"\n\n"])
         return event
 
     @property
@@ -87,8 +101,15 @@ class EventTap:
         self.has_report |= "asymspec" in answer
         choices = answer.get("choices")
         for choice in choices if isinstance(choices, list) else ():
-            reason = choice.get("finish_reason") if isinstance(choice, dict) else None
-            self.finish_reason = reason if isinstance(reason, str) else self.finish_reason
+            if not isinstance(choice, dict):
+                continue
+            index = choice.get("index")
+            index = index if isinstance(index, int) else 0
+            self._begun.add(index)
+            reason = choice.get("finish_reason")
+            if isinstance(reason, str) and reason:
+                self._finished.add(index)
+                self.finish_reason = reason
 
 
 async def whole_events(pieces: AsyncIterator[bytes], tap: EventTap) -> AsyncGenerator[bytes, None]:
@@ -102,7 +123,15 @@ async def whole_events(pieces: AsyncIterator[bytes], tap: EventTap) -> AsyncGene
             block = bytes(rest[: ends[-1]])
             del rest[: ends[-1]]
             starts = [0, *ends[:-1]]
-            yield b"".join(tap.passed(block[start:end]) for start, end in zip(starts, ends, strict=True))
+            passed: list[bytes] = []
+            try:
+                for start, end in zip(starts, ends, strict=True):
+                    passed.append(tap.passed(block[start:end]))
+            except BackendError:
+                if passed:  # what came before it goes on
+                    yield b"".join(passed)
+                raise
+            yield b"".join(passed)
         if len(rest) > MAX_EVENT_BYTES:
             raise BackendError(f"an event of the stream is longer than {MAX_EVENT_BYTES:,} bytes")
     if rest.strip():  # the last event's blank line is missing

@@ -21,7 +21,16 @@ from .events import EventTap, failure_events, whole_events
 from .failing import UpstreamError, model_missing, upstream_failure
 from .headers import answer_headers, request_headers
 from .options import GatewayOptions
-from .preparing import CHAT, Prepared, both_views, compressed_view, untouched
+from .preparing import (
+    CHAT,
+    Prepared,
+    both_views,
+    compressed_view,
+    own_compressed_view,
+    untouched,
+    with_texts,
+    without_asymspec,
+)
 from .upstream import MakeRouter, Upstream
 
 __all__ = ["Forwarder", "Observer"]
@@ -106,7 +115,10 @@ class Forwarder:
             speaks = await upstream.info(authorization) is not None
             prepared = await self._prepared(call, upstream, speaks)
             if self._guard is not None:
-                await self._guard(CheckedCall(call.request_id, call.path, call.model, prepared.full))
+                full = prepared.full
+                if prepared.report is None:  # it was not routed, which reads files
+                    full = await asyncio.to_thread(with_texts, full, upstream.router)
+                await self._guard(CheckedCall(call.request_id, call.path, call.model, full))
             self._observer.prepared(call, prepared, speaks)
             headers = upstream.authorized(request_headers(call.headers), authorization)
             headers.append((b"x-request-id", call.request_id.encode("ascii")))
@@ -130,6 +142,11 @@ class Forwarder:
             return await asyncio.to_thread(both_views, call, upstream.router, self._options.asymspec)
         if is_routed and plain == "compress":
             return await asyncio.to_thread(compressed_view, call, upstream.router)
+        if "asymspec" in call.fields and not speaks:
+            is_own = call.fields["asymspec"] is not None and call.path != "/tokenize"
+            if is_own and plain == "compress":
+                return await asyncio.to_thread(own_compressed_view, call)
+            return await asyncio.to_thread(without_asymspec, call)
         if len(call.raw) <= INLINE_BYTES:
             return untouched(call, speaks)
         return await asyncio.to_thread(untouched, call, speaks)

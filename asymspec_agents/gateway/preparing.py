@@ -12,14 +12,25 @@ from typing import Any, Literal
 
 from ..errors import ConfigurationError, MessageError
 from ..messages import Message, parse_messages, parse_tools
-from ..protocol import AsymSpecOptions, AsymSpecReport
+from ..protocol import AsymSpecCompletion, AsymSpecOptions, AsymSpecReport, AsymSpecRequest
+from ..recording import NULL_RECORDER
 from ..router import ContextRouter
 from ..views.routed import RoutedContext, RoutingReport
 from .answer import Call
 from .headers import RawHeaders
 from .splicing import encoded, with_fields
 
-__all__ = ["CHAT", "Prepared", "both_views", "ceiling_body", "compressed_view", "untouched"]
+__all__ = [
+    "CHAT",
+    "Prepared",
+    "both_views",
+    "ceiling_body",
+    "compressed_view",
+    "own_compressed_view",
+    "untouched",
+    "with_texts",
+    "without_asymspec",
+]
 
 CHAT = "/v1/chat/completions"
 MAX_SALT_CHARS = 1_024
@@ -57,17 +68,17 @@ class Prepared:
     @property
     def answer_report(self) -> dict[str, Any] | None:
         """The `asymspec` object for an answer that has none; None where it is to stay as it is."""
-        if self.view != "compressed" or self.report is None:
+        if self.view != "compressed":
             return None
         report = AsymSpecReport(
             mode="floor",
             fallback="the upstream does not speak AsymSpec; it was sent the compressed view alone",
         )
-        sizes = {
-            "full_tokens": self.report.full_tokens,
-            "compressed_tokens": self.report.compressed_tokens,
-            "edits": self.report.num_edits,
-        }
+        sizes: dict[str, Any] = {}
+        if self.report is not None:
+            sizes["full_tokens"] = self.report.full_tokens
+            sizes["compressed_tokens"] = self.report.compressed_tokens
+            sizes["edits"] = self.report.num_edits
         return {**report.model_dump(mode="json"), "view": "compressed", **sizes}
 
 
@@ -77,6 +88,54 @@ def untouched(call: Call, speaks_asymspec: bool) -> Prepared:
     extra = _salt(call) if speaks_asymspec else {}
     content = _rewritten(call, extra) if extra else call.raw
     return Prepared(content, call.fields, "client" if has_both else "full")
+
+
+def without_asymspec(call: Call) -> Prepared:
+    """The call for a server that knows no `asymspec` object: without the client's."""
+    return Prepared(_rewritten(call, {}, left_out="asymspec"), call.fields, "full")
+
+
+def own_compressed_view(call: Call) -> Prepared:
+    """The same with the compressed view that the client's object makes of the full one in its place.
+
+    Raises ConfigurationError or MessageError for an object that makes none.
+    """
+    own = call.fields["asymspec"]
+    if not isinstance(own, dict):
+        raise ConfigurationError("asymspec must be an object, or null for a plain answer")
+    changed: dict[str, Any] = {}
+    if call.path == CHAT:
+        request = AsymSpecRequest.of(**own)
+        given = _messages(call)
+        compressed = request.compressed_messages(given)
+        changed["messages"] = _wire(call.fields["messages"], given, compressed)
+        if request.tools is not None:
+            changed["tools"] = [tool.wire() for tool in request.tools]
+    else:
+        changed["prompt"] = AsymSpecCompletion.of(**own).prompt
+    return Prepared(_rewritten(call, changed, left_out="asymspec"), call.fields, "compressed")
+
+
+def with_texts(fields: Mapping[str, Any], find_router: FindRouter) -> Mapping[str, Any]:
+    """A body that was not routed as a checker is shown it: with the texts of files in every view it brings.
+
+    Raises MessageError for messages that nobody can read.
+    """
+    router = find_router(None)
+
+    def read(raw: Any) -> Any:
+        if not isinstance(raw, list):
+            return raw
+        given = parse_messages(raw)
+        return _wire(raw, given, router.attachments.read(given, router.store, NULL_RECORDER).full)
+
+    shown = dict(fields)
+    if "messages" in shown:
+        shown["messages"] = read(shown["messages"])
+    own = shown.get("asymspec")
+    if isinstance(own, dict) and "messages" in own:
+        shown["asymspec"] = {**own, "messages": read(own["messages"])}
+    return shown
 
 
 def both_views(call: Call, find_router: FindRouter, options: AsymSpecOptions) -> Prepared:
@@ -154,8 +213,8 @@ def _salt(call: Call) -> dict[str, Any]:
     return {"cache_salt": salt}
 
 
-def _rewritten(call: Call, changed: Mapping[str, Any]) -> bytes:
+def _rewritten(call: Call, changed: Mapping[str, Any], left_out: str | None = None) -> bytes:
     """The body with these fields: added to its text where they are new, else written anew as a whole."""
-    if changed.keys().isdisjoint(call.fields):
+    if changed.keys().isdisjoint(call.fields) and left_out not in call.fields:
         return with_fields(call.raw, changed)
-    return encoded({**call.fields, **changed})
+    return encoded({n: value for n, value in {**call.fields, **changed}.items() if n != left_out})

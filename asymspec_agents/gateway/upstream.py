@@ -25,6 +25,7 @@ from ..wire.reading import read_object
 from .failing import UpstreamError, upstream_failure
 from .headers import RawHeaders
 from .options import GatewayOptions, UpstreamOptions
+from .pooling import sent
 
 __all__ = ["MakeRouter", "Upstream"]
 
@@ -147,7 +148,12 @@ class Upstream:
         request = self._request("GET", path, None, self.authorized(headers or [], authorization))
         try:
             with anyio.fail_after(ASK_S):
-                return await self._client.send(request)
+                response = await sent(self._client, request)
+                try:
+                    await response.aread()
+                finally:
+                    await response.aclose()
+                return response
         except (httpx.HTTPError, TimeoutError) as error:
             raise upstream_failure(error, ASK_S) from error
 
@@ -156,7 +162,7 @@ class Upstream:
         request = self._request("POST", path, content, headers)
         try:
             with anyio.fail_after(self._gateway.first_byte_s):
-                return await self._client.send(request, stream=True)
+                return await sent(self._client, request)
         except (httpx.HTTPError, TimeoutError) as error:
             raise upstream_failure(error, self._gateway.first_byte_s) from error
 

@@ -6,15 +6,19 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+from ..errors import ConfigurationError, MissingDependencyError
+
+try:
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.middleware import Middleware
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+except ImportError as error:
+    raise MissingDependencyError("starlette", "server") from error
 
 from ..backends.base import Backend
-from ..errors import ConfigurationError
 from ..wire.answers import ChatWriter, CompletionWriter
 from ..wire.requests import parse_chat, parse_completion
 from .answering import Endpoint, Models

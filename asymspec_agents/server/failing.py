@@ -45,13 +45,19 @@ def failure_response(failure: Failure) -> ASCIIResponse:
     return ASCIIResponse(failure.body(), failure.status, dict(failure.headers))
 
 
+def _places(request: Request) -> list[str]:
+    """Where completions are made in the application that the request came to."""
+    paths = [getattr(route, "path", "") for route in request.app.routes]
+    return [path for path in paths if path.startswith("/v1/") and path.endswith(("completions", "responses"))]
+
+
 async def http_failure(request: Request, error: Exception) -> Response:
     """The response to a request without a route, or to one whose endpoint failed unforeseen."""
     if not isinstance(error, HTTPException):
         return failure_response(failure_of(error))
     status, path = error.status_code, request.url.path[:200]
     if status == 404:
-        text = f"there is no {path} here; the API is at /v1/chat/completions and /v1/completions"
+        text = f"there is no {path} here; the API is at " + ", ".join(_places(request))
     elif status == 405:
         text = f"{request.method} {path} is not allowed"
     else:

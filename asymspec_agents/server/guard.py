@@ -24,7 +24,7 @@ _SAFE_ID = re.compile(r"[!-~]{1,256}")  # visible ASCII: no line ends for a head
 TWO_LENGTHS = Failure(
     400,
     "bad_request",
-    "content-length and transfer-encoding in one request: send either",
+    "more than one content-length, or transfer-encoding as well: send one of them, once",
     headers={"connection": "close"},
 )
 
@@ -60,7 +60,9 @@ class Guard:
                 MutableHeaders(scope=message)["x-request-id"] = state["request_id"]
             await send(message)
 
-        if "content-length" in headers and "transfer-encoding" in headers:
+        lengths = headers.getlist("content-length")
+        has_two = len(lengths) > 1 or "," in "".join(lengths)
+        if has_two or (lengths and "transfer-encoding" in headers):
             await failure_response(TWO_LENGTHS)(scope, receive, send_with_id)
             return
         path = scope["path"].removeprefix(scope.get("root_path", ""))  # where the application is mounted

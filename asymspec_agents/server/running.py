@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from starlette.applications import Starlette
 
 from ..errors import ConfigurationError
+from .strictness import strict_protocol
 
 __all__ = ["is_loopback", "listen", "serve"]
 
@@ -85,7 +86,7 @@ def serve(
     config = uvicorn.Config(
         app,
         lifespan="on",
-        http="h11",  # strict about where a message ends, whatever else is installed
+        http=strict_protocol(),
         ws="none",
         log_level="warning",
         access_log=False,

@@ -11,7 +11,9 @@ import pytest
 
 from asymspec_agents.compress.headtail import HeadTail
 from asymspec_agents.errors import ConfigurationError
+from asymspec_agents.gateway.app import create_gateway
 from asymspec_agents.gateway.checking import CheckedCall, URLCheck
+from asymspec_agents.gateway.options import GatewayOptions, UpstreamOptions
 from tests.gateway.serving import CHAT, LONG, apart, ask
 from tests.odd_server import Call, free_port, odd_server
 
@@ -145,3 +147,53 @@ def test_its_url_is_checked() -> None:
     for url in ("file:///etc/passwd", "127.0.0.1", "http://u:p@a"):
         with pytest.raises(ConfigurationError, match="check_url"):
             URLCheck(url)
+
+
+FILE = {"type": "file", "file": {"filename": "a.txt", "file_data": "data:text/plain;base64,cmVib290"}}
+WITH_FILE = [{"role": "user", "content": [FILE]}]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", {"messages": WITH_FILE, "asymspec": None}),
+        ("/v1/chat/completions", {"messages": WITH_FILE, "asymspec": {"edits": []}}),
+        ("/v1/chat/completions", {**CHAT, "asymspec": {"messages": WITH_FILE}}),
+        ("/tokenize", {"messages": WITH_FILE}),
+        (
+            "/v1/responses",
+            {
+                "model": "big",
+                "input": [
+                    {
+                        "role": "user",
+                        "content": [{"type": "input_file", "filename": "a.txt", **FILE["file"]}],  # type: ignore[dict-item]
+                    }
+                ],
+            },
+        ),
+    ],
+)
+@pytest.mark.parametrize("plain", [None, "pass", "compress"])
+def test_it_sees_what_files_hold_whatever_else_comes_with_them(
+    path: str, body: dict[str, Any], plain: str | None
+) -> None:
+    options: dict[str, Any] = {} if plain is None else {"info": None, "on_plain_upstream": plain}
+    with apart(check=Checker(), **options) as (upstream, url):
+        assert ask(url, body, path).status_code == 403
+    assert not upstream.got
+
+
+def test_what_it_is_shown_of_files_is_not_what_is_sent() -> None:
+    body = json.dumps({"messages": WITH_FILE, "asymspec": None}, indent=1).encode()
+    with apart(check=Checker("nothing")) as (upstream, url):
+        assert ask(url, body).status_code == 200
+    assert upstream.calls[0].content == body
+
+
+def test_one_that_is_not_awaited_is_refused_at_once() -> None:
+    def check(call: CheckedCall) -> None:
+        return None
+
+    with pytest.raises(ConfigurationError, match="async def"):
+        create_gateway(GatewayOptions(upstream=UpstreamOptions("http://127.0.0.1:1")), check=check)  # type: ignore[arg-type]

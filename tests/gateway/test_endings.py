@@ -129,7 +129,7 @@ def test_those_that_do_not_end_are_ended_and_told() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ((), "upstream: a gateway needs one"),
+        ((), "--upstream: a gateway needs one"),
         (("--upstream", "ftp://a"), "must begin with http"),
         (("--upstream", "http://u:p@a"), "user name or password"),
         (("--upstream", "http://127.0.0.1:1", "--route", "x"), "--route 'x' must be NAME=VALUE"),

@@ -226,3 +226,48 @@ def test_slow_upstreams_do_not_hold_up_others(pair: Pair) -> None:
     started_s = time.monotonic()
     assert ask(url).status_code == 200
     assert time.monotonic() - started_s < 30
+
+
+A = chunk({"content": "a"})
+DONE = b"data: [DONE]\n\n"
+TEXT = b'data: {"choices":[{"index":0,"text":"a","finish_reason":null}]}\n\n'
+TWO = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":1,"delta":{}}]}\n\n'
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [A, b"<html>boo</html>\n\n", DONE],
+        [A + b"Internal Server Error\n\n" + chunk({}, "stop"), DONE],
+        [A, b"data: {nope\n\n", DONE],
+        [A, b"data: [1]\n\n", DONE],
+        [A + DONE],
+        [A, chunk({}, ""), DONE],
+        [TWO + DONE],
+        [TEXT, DONE],
+    ],
+)
+def test_streams_that_hold_what_is_no_answer_end_with_an_error(pair: Pair, pieces: list[bytes]) -> None:
+    app, url = pair
+    app.answer = lambda got: Script([*pieces], headers=[EVENTS])
+    content = ask(url, STREAM).content
+    events = content.split(b"\n\n")
+    assert content.startswith(pieces[0][:40])
+    assert events[-2:] == [b"data: [DONE]", b""]
+    assert json.loads(events[-3].removeprefix(b"data: "))["error"]["code"] == "upstream_broken"
+    assert content.count(b"[DONE]") == 1
+    assert "upstream_broken" in httpx.get(url + "/metrics").text
+
+
+def test_well_formed_events_pass_whatever_they_say(pair: Pair) -> None:
+    app, url = pair
+    whole = b"".join(
+        [
+            b"\xef\xbb\xbf: hello\n\nevent: x\r\nid: 5\r\nretry: 1\r\n\r\ndata\n\n",
+            b'data: {"x_other":[1]}\n\n',
+            b'event: later\ndata: {"object":"x.y","choices":[]}\n\n',
+            *chunks("a", asymspec={}),
+        ]
+    )
+    app.answer = lambda got: Script([whole], headers=[EVENTS])
+    assert ask(url, STREAM).content == whole

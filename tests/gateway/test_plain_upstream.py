@@ -129,3 +129,40 @@ def test_an_upstream_that_counts_is_asked_near_its_limit_only() -> None:
         asked = [got for got in upstream.got if got.path == "/tokenize"]
     assert asked
     assert asked[0].header("authorization") == "Bearer gateway-key"
+
+
+@pytest.mark.parametrize("how", ["pass", "compress"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/tokenize"])
+def test_a_plain_server_gets_no_asymspec_object(how: str, path: str) -> None:
+    with apart(None, on_plain_upstream=how) as (upstream, url):
+        answer = ask(url, {**LONG, "prompt": "x", "asymspec": None, "x_unknown": 1}, path)
+    assert upstream.got[0].body == {**LONG, "prompt": "x", "x_unknown": 1}
+    assert answer.headers["x-asymspec-view"] == "full"
+
+
+def test_where_the_compressed_view_is_sent_it_is_the_clients_own() -> None:
+    edits = {"edits": [{"message": 3, "text": "port 8123"}]}
+    messages = {"messages": CHAT["messages"]}
+    with apart(None, on_plain_upstream="compress") as (upstream, url):
+        edited = ask(url, {**LONG, "asymspec": edits})
+        replaced = ask(url, {**LONG, "asymspec": messages})
+        ask(url, {"prompt": "long", "asymspec": {"prompt": "short"}}, "/v1/completions")
+        refused = ask(url, {**LONG, "asymspec": {"edits": [{"message": 9, "text": "x"}]}})
+        no_object = ask(url, {**LONG, "asymspec": 5})
+    first, second, third = (got.body for got in upstream.calls)
+    assert first == {
+        **LONG,
+        "messages": [*LONG["messages"][:3], {**LONG["messages"][3], "content": "port 8123"}],
+    }
+    assert second["messages"] == CHAT["messages"]
+    assert third == {"prompt": "short"}
+    for answer in (edited, replaced):
+        assert answer.headers["x-asymspec-view"] == "compressed"
+        assert answer.json()["asymspec"]["mode"] == "floor"
+    assert (refused.status_code, no_object.status_code) == (400, 400)
+
+
+def test_where_calls_pass_the_clients_view_is_left_out() -> None:
+    with apart(None, on_plain_upstream="pass") as (upstream, url):
+        ask(url, {**LONG, "asymspec": {"edits": []}})
+    assert upstream.calls[0].body == LONG
