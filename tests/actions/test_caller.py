@@ -217,7 +217,8 @@ def of_anything(*things: str) -> None: ...
 
 
 @pytest.mark.parametrize(
-    ("tool", "problem"), [(of_opaque, "no JSON schema"), (of_anything, r"\*things: .*by its name"), (int, "int: .*no function")]
+    ("tool", "problem"),
+    [(of_opaque, "no JSON schema"), (of_anything, r"\*things: .*by its name"), (int, "int: .*no function")],
 )
 def test_functions_without_a_schema_are_refused(tool: Any, problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):

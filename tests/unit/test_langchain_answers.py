@@ -16,7 +16,7 @@ pytest.importorskip("langchain_core")
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.exceptions import OutputParserException
-from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
@@ -256,7 +256,7 @@ def test_a_forced_call_that_was_not_made_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("half", ['{"setup": "Why did the', '{"', "{", '{"setup": "Why?"'])
-@pytest.mark.parametrize("method", ("json_schema", "json_mode"))
+@pytest.mark.parametrize("method", ["json_schema", "json_mode"])
 def test_json_without_an_end_is_no_answer_however_it_ended(half: str, method: Any) -> None:
     for schema in (Joke, JokeDict, PLAIN):
         model = ChatAsymSpec(backend=ended(ChatDelta(content=half)))
@@ -281,11 +281,6 @@ def test_a_streamed_message_becomes_a_plain_one() -> None:
 def test_structured_output_sets_its_tools_itself() -> None:
     with pytest.raises(ConfigurationError, match="tools cannot be given to with_structured_output"):
         ChatAsymSpec(backend=ended()).with_structured_output(Joke, tools=[Joke])
-
-
-def test_a_backend_and_a_base_url_are_one_too_many() -> None:
-    with pytest.raises(ConfigurationError, match="backend and base_url are both given"):
-        ChatAsymSpec(backend=ended(), base_url="http://127.0.0.1:9")
 
 
 def test_an_unknown_method_is_refused() -> None:
