@@ -22,9 +22,10 @@ __all__ = ["NotJSONError", "Read", "extent", "read_strictly", "repaired"]
 MAX_REPAIR_BRACKETS = 500
 MAX_REPAIR_CHARS = 100_000
 MAX_DEPTH = 64
+DEPTH_CHARS = 2_000  # looked through for too many brackets before a parser goes into them
 _TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
 MAX_DIGITS = 4_000  # of one integer, as Python's own conversion refuses somewhat more
-_COMMENT = r"//[^\n]*|/\*.*?\*/"
+_COMMENT = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
 _TOKEN = re.compile(rf"""["'{{}}\[\]]|{_COMMENT}""", re.DOTALL)
 _AFTER_STRING = re.compile(r"\s*(?:[,:}\]]|//|/\*|\Z)")
 _STRING = r'"(?:[^"\\]|\\.)*"?'
@@ -65,9 +66,9 @@ def read_strictly(text: str, start: int) -> Read:
 
 
 def _check_depth(text: str, start: int) -> None:
-    """Raises NotJSONError where the value at `start` goes too deep, before a parser follows it."""
+    """Raises NotJSONError where the value at `start` goes too deep at once, before a parser follows it."""
     depth = 0
-    for token in _BRACKETS.finditer(text, start):
+    for token in _BRACKETS.finditer(text, start, start + DEPTH_CHARS):
         if token[0] in "{[":
             depth += 1
             if depth > MAX_DEPTH:

@@ -97,6 +97,7 @@ def _is_open_thought(text: str) -> bool:
 
 def _calls(text: str, schemas: Mapping[str, ToolSchema], is_cut: bool) -> Iterator[_Call]:
     at = 0
+    has_open_data = False  # looked for once, as it goes to the end of the text
     for _ in range(MAX_STARTS):
         start = _BRACKET.search(text, at)
         if start is None or _RESULT.search(text, at, start.start()):
@@ -109,7 +110,13 @@ def _calls(text: str, schemas: Mapping[str, ToolSchema], is_cut: bool) -> Iterat
             read = read_strictly(text, place)
         except NotJSONError as error:
             if not _may_be_action(text, place, schemas):
-                at = _behind_data(text, place, is_cut) or start.end()
+                at = start.end()
+                if not has_open_data and _DATA.match(text, place):
+                    end = extent(text, place)
+                    has_open_data = end is None
+                    if end is None and is_cut:
+                        raise NotJSONError(_UNCLOSED) from error
+                    at = end or at
                 continue
             if not error.is_repairable:
                 raise
@@ -134,16 +141,6 @@ def _is_code_amid_prose(text: str, start: int, end: int) -> bool:
     before, after = text[: start - 1].rstrip(), text[end + 1 :].lstrip()
     is_fence = quote == "`" and text.startswith("``", max(start - 3, 0))
     return not is_fence and bool(before or after)
-
-
-def _behind_data(text: str, start: int, is_cut: bool) -> int | None:
-    """The place behind data that is no JSON, whose insides are no actions; None for a bracket of prose."""
-    if _DATA.match(text, start) is None:
-        return None
-    end = extent(text, start)
-    if end is None and is_cut:
-        raise NotJSONError(_UNCLOSED)
-    return end
 
 
 def _may_be_action(text: str, start: int, schemas: Mapping[str, ToolSchema]) -> bool:

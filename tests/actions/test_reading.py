@@ -224,8 +224,10 @@ def test_several_actions_keep_their_order() -> None:
         '{"name": "read_log", "arguments": {"lines": ' + "9" * 10_000 + "}}",
         "{'name': " + "(" * 5_000,
         '{"a":' * 50_000,
+        '{"a": "b c' * 20_000,
+        "{'a': " + "/*" * 200_000,
     ],
-    ids=range(9),
+    ids=range(11),
 )
 def test_hostile_text_is_refused_in_time(text: str) -> None:
     begun = time.process_time()
