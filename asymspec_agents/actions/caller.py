@@ -27,6 +27,7 @@ __all__ = ["ActionCaller", "Step"]
 
 AnyMessage = Message | Mapping[str, Any]
 OnProse = Literal["retry", "answer"]
+_ENDS = ("stop", "tool_calls", "function_call")  # of its own accord; for any other reason it was cut off
 _OWN_FIELDS = {"messages", "tools", "asymspec", "request_id", "tool_choice", "parallel_tool_calls"}
 
 
@@ -124,7 +125,7 @@ class ActionCaller:
     def read(self, response: ChatResponse, text: str) -> tuple[Action, ...]:
         """The actions of an answer; none where it is prose and may be. Raises ActionError."""
         try:
-            return actions_in(text, self._schemas, is_cut=response.finish_reason == "length")
+            return actions_in(text, self._schemas, is_cut=response.finish_reason not in _ENDS)
         except ActionError:
             if self._on_prose == "answer" and text.strip() and "{" not in text:
                 return ()

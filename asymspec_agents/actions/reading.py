@@ -3,6 +3,10 @@
 What counts as an action is an object that names a tool beside its arguments, by any of the usual keys
 (`{"name": …, "arguments": {…}}`, `{"action": …, "action_input": …}`, OpenAI's nesting under `function`), or
 whose only key is a tool's name.
+
+An action is what the model writes as one. What it quotes is none: an object inside of other data or of a
+text, in quotes or in `code` amid prose. Nor is what follows the result of an action that the model made up
+itself. What it writes out unquoted is taken as meant, though its prose may say the opposite.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from ..errors import ActionError
 from ..messages import ToolSpec, parse_tools
 from .action import Action
 from .json_text import NotJSONError, Read, extent, read_strictly, repaired
+from .results import RESULT
 from .schema import ToolSchema, tool_schemas
 
 __all__ = ["FORM", "actions_in", "read_actions"]
@@ -25,12 +30,20 @@ NAME_KEYS = ("name", "tool", "tool_name", "action", "function")
 ARGUMENT_KEYS = ("arguments", "args", "parameters", "input", "action_input", "tool_input")
 MAX_STARTS = 1_000  # brackets tried as the beginning of an action: bounds the work on hostile text
 MAX_ACTIONS = 64
+_UNCLOSED = "the answer ends before the action does, or a quote or comment in it is not closed"
 
 _THOUGHT = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL)
 _OPEN_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>")
 _BRACKET = re.compile(r"""\{(?=\s*["'\w])|\[(?=\s*\{)""")  # as objects and lists of them begin
-_OPEN_TAG = re.compile(r"<[A-Za-z][^<>]*>\s*\Z")
-_CLOSING = re.compile(r"\n[ \t]*```|</[A-Za-z][\w:-]*>")
+_DATA = re.compile(r"""[{\[][\s{\[]*(?:"[^"\n]{0,128}"|'[^'\n]{0,128}'|\w{1,128})\s*:""")
+_QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "«": "»", "„": "“"}
+_BLOCK = re.compile(r"\n[ \t]*\n|^[ \t]*```.*$|<[A-Za-z/][^<>\n]*>", re.MULTILINE)
+_QUOTE = re.compile(r'\\.|"', re.DOTALL)
+_RESULT = re.compile(
+    rf"^[ \t*_#>]*(?:{RESULT.removesuffix(':')}s?|tool[ _](?:result|response|output)s?)[ \t*_]*:"
+    r"|<(?:tool_response|tool_result|function_results?|observation)\b",
+    re.MULTILINE | re.IGNORECASE,
+)
 _BEGINS_ACTION = re.compile(
     rf"""[{{\[][\s{{\[]*["']?(?:{"|".join((*NAME_KEYS, "tool_calls?", "actions?", "thoughts?"))})["']?\s*:"""
 )
@@ -39,8 +52,11 @@ _BEGINS_ACTION = re.compile(
 def read_actions(
     text: str, tools: Sequence[ToolSpec | Mapping[str, Any]], *, is_cut: bool = False
 ) -> tuple[Action, ...]:
-    """The actions in an answer, in order, at least one; `is_cut` where it ended for its length.
+    """The actions in an answer, in order, at least one; `is_cut` where the model was kept from going on.
 
+    Nothing is completed: an action that its own brackets do not close is refused, however the answer ended,
+    and in one that was cut off so is anything open that might have become an action. What stands behind the
+    result of a tool that the model made up ("Observation:" at the beginning of a line) is not read.
     Raises ActionError, whose text a model can learn from, for an answer without any, for JSON that cannot be
     repaired without guessing, for unknown tools and for arguments that the tool's schema does not allow.
     Raises ConfigurationError for a tool whose schema is none.
@@ -81,21 +97,50 @@ def _is_open_thought(text: str) -> bool:
 
 def _calls(text: str, schemas: Mapping[str, ToolSchema], is_cut: bool) -> Iterator[_Call]:
     at = 0
+    has_open_data = False  # looked for once, as it goes to the end of the text
     for _ in range(MAX_STARTS):
         start = _BRACKET.search(text, at)
-        if start is None:
+        if start is None or _RESULT.search(text, at, start.start()):
             return
+        place = start.start()
+        if _is_quoted(text, at, place):
+            at = start.end()
+            continue
         try:
-            read = read_strictly(text, start.start())
+            read = read_strictly(text, place)
         except NotJSONError as error:
-            if not _may_be_action(text, start.start(), schemas):
+            if not _may_be_action(text, place, schemas):
                 at = start.end()
+                if not has_open_data and _DATA.match(text, place):
+                    end = extent(text, place)
+                    has_open_data = end is None
+                    if end is None and is_cut:
+                        raise NotJSONError(_UNCLOSED) from error
+                    at = end or at
                 continue
             if not error.is_repairable:
                 raise
-            read = _repaired(text, start.start(), str(error), is_cut)
+            read = _repaired(text, place, str(error))
+        if not _is_code_amid_prose(text, place, read.end):
+            yield from _calls_of(read.value, schemas, read.changes)
         at = read.end
-        yield from _calls_of(read.value, schemas, read.changes)
+
+
+def _is_quoted(text: str, at: int, start: int) -> bool:
+    """Whether `start` is inside of double quotes that were opened behind `at`, in the same block of text."""
+    blocks = [block.end() for block in _BLOCK.finditer(text, at, start)]
+    quotes = [quote[0] for quote in _QUOTE.finditer(text, blocks[-1] if blocks else at, start)]
+    return quotes.count('"') % 2 == 1
+
+
+def _is_code_amid_prose(text: str, start: int, end: int) -> bool:
+    """Whether what stands here is in quotes or backticks of its own, and not the whole answer."""
+    quote = text[start - 1 : start]
+    if quote not in _QUOTES or not text.startswith(_QUOTES[quote], end):
+        return False
+    before, after = text[: start - 1].rstrip(), text[end + 1 :].lstrip()
+    is_fence = quote == "`" and text.startswith("``", max(start - 3, 0))
+    return not is_fence and bool(before or after)
 
 
 def _may_be_action(text: str, start: int, schemas: Mapping[str, ToolSchema]) -> bool:
@@ -105,22 +150,12 @@ def _may_be_action(text: str, start: int, schemas: Mapping[str, ToolSchema]) -> 
     return key is not None and key[1] in schemas
 
 
-def _repaired(text: str, start: int, problem: str, is_cut: bool) -> Read:
-    """The value at `start`, repaired. One without an end goes to that of its fence or tag, or of the answer.
-
-    What is missing there is no more than brackets: a text that was cut off is not the text that was meant,
-    and in an answer that ended for its length (`is_cut`) nothing is.
-    """
-    found = extent(text, start)
-    end = found.end
-    if end is None:
-        before = text[:start]
-        is_inside = before.count("```") % 2 == 1 or _OPEN_TAG.search(before)
-        closing = _CLOSING.search(text, start) if is_inside else None
-        if found.is_in_text or (is_cut and closing is None):
-            raise NotJSONError(f"{problem}; the answer ends before the action does")
-        end = closing.start() if closing else len(text)
-    read = repaired(text[start:end].rstrip(), problem)
+def _repaired(text: str, start: int, problem: str) -> Read:
+    """The value at `start`, repaired; it ends with its last bracket, and without one it is refused."""
+    end = extent(text, start)
+    if end is None or _RESULT.search(text, start, end):
+        raise NotJSONError(f"{problem}; {_UNCLOSED}")
+    read = repaired(text[start:end], problem)
     return Read(read.value, end, read.changes)
 
 

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import copy
 import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from ..errors import ConfigurationError, MissingDependencyError
 from ..messages import ToolSpec
-from .json_text import NotJSONError, read_strictly
+from .converting import branches, decoded, mended
+from .json_text import NotJSONError
+from .patterns import has_pattern
+from .tool import FunctionTool
 
 __all__ = ["Checked", "ToolSchema", "tool_schemas"]
 
 MAX_ROUNDS = 100  # conversions of one call's arguments
 MAX_SAID = 5  # problems told at once
-_INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,300})")
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?")
-_NOTHING = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ def tool_schemas(tools: Sequence[ToolSpec]) -> dict[str, ToolSchema]:
         name = tool.function.name
         if name in schemas:
             raise ConfigurationError(f"tools[{index}].function.name={name!r}: a second tool of that name")
-        schemas[name] = ToolSchema(name, tool.function.parameters)
+        schemas[name] = ToolSchema(tool)
     if not schemas:
         raise ConfigurationError("tools is empty; an agent that acts needs at least one")
     return schemas
@@ -53,13 +51,15 @@ def tool_schemas(tools: Sequence[ToolSpec]) -> dict[str, ToolSchema]:
 class ToolSchema:
     """One tool's parameters; without any, its arguments are any object."""
 
-    def __init__(self, name: str, parameters: Mapping[str, Any] | None) -> None:
+    def __init__(self, tool: ToolSpec) -> None:
         try:
             from jsonschema import exceptions, validators
             from referencing import Registry
         except ImportError as error:
             raise MissingDependencyError("jsonschema", "json") from error
-        self.name = name
+        parameters = tool.function.parameters if tool.function is not None else None
+        self.name = name = tool.function.name if tool.function is not None else ""
+        self._tool = tool
         try:  # a copy in plain types, which later changes of the given one leave alone
             schema = json.loads(json.dumps({"type": "object"} if parameters is None else dict(parameters)))
         except (TypeError, ValueError, RecursionError) as error:
@@ -72,13 +72,19 @@ class ToolSchema:
             raise ConfigurationError(
                 f"tools: the parameters of {name!r} are no JSON schema: {place} {error.message}"
             ) from error
-        self._validator = kind(schema, registry=Registry())  # an empty registry fetches nothing
+        strict = validators.extend(
+            kind,
+            {"pattern": _pattern_problems},
+            # 900.0 is an integer to JSON schema and none to Python: it is converted, and said to be.
+            type_checker=kind.TYPE_CHECKER.redefine("integer", _is_integer),
+        )
+        self._validator = strict(schema, registry=Registry())  # an empty registry fetches nothing
         properties = schema.get("properties")
         self.properties: dict[str, Any] = properties if isinstance(properties, dict) else {}
         self._required = schema.get("required") or ()
 
     def check(self, arguments: Any, *, is_exact: bool) -> Checked:
-        """The arguments, converted where that is needed and loses nothing.
+        """The arguments, converted where that is needed and loses nothing; a function's as it takes them.
 
         `is_exact`: they are what the model wrote, not what a repair made of it. Raises NotJSONError, naming
         places and what the schema wants there.
@@ -88,14 +94,25 @@ class ToolSchema:
         for _ in range(MAX_ROUNDS):
             problems = self._problems(value)
             if not problems:
-                return Checked(value, tuple(changes))
+                return Checked(self._built(value), tuple(changes))
             if not any(self._convert(value, problem, is_exact, changes) for problem in problems):
                 break
         else:
             problems = self._problems(value)
-        said = "; ".join(_said(problem) for problem in problems[:MAX_SAID])
-        more = f"; and {len(problems) - MAX_SAID} more" if len(problems) > MAX_SAID else ""
-        raise NotJSONError(f"{self.name} cannot take these arguments: {said}{more}")
+        raise self._refusal([_said(problem) for problem in problems])
+
+    def _refusal(self, said: Sequence[str]) -> NotJSONError:
+        more = f"; and {len(said) - MAX_SAID} more" if len(said) > MAX_SAID else ""
+        return NotJSONError(f"{self.name} cannot take these arguments: {'; '.join(said[:MAX_SAID])}{more}")
+
+    def _built(self, value: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as the tool's function takes them, where it is one: models, dates, sets."""
+        if not isinstance(self._tool, FunctionTool):
+            return value
+        try:
+            return self._tool.built(value)
+        except NotJSONError as error:
+            raise self._refusal([str(error)]) from error
 
     def _problems(self, value: Any) -> list[Any]:
         from referencing.exceptions import Unresolvable
@@ -112,10 +129,10 @@ class ToolSchema:
     def _object(self, arguments: Any, changes: list[str]) -> dict[str, Any]:
         """The arguments as an object: JSON text decoded, and a bare value given to the only parameter."""
         if isinstance(arguments, str):
-            decoded = _decoded(arguments)
-            if isinstance(decoded, dict):
+            said = decoded(arguments)
+            if isinstance(said, dict):
                 changes.append("the arguments were JSON text")
-                arguments = decoded
+                arguments = said
         if isinstance(arguments, dict):
             return arguments
         if arguments is None:
@@ -130,68 +147,45 @@ class ToolSchema:
     def _convert(self, value: Any, problem: Any, is_exact: bool, changes: list[str]) -> bool:
         """Converts the value a problem is about in place; False where nothing safe would mend it."""
         path = list(problem.absolute_path)
-        wanted = list(_wanted_types(problem))
-        found = {
-            json.dumps(new): new
-            for name in wanted
-            if (new := _as(name, problem.instance, is_exact)) is not _NOTHING
-        }
+        found = mended(problem, is_exact)
         if not path or len(found) != 1:  # no way, or several: then it is the model's to say
             return False
-        ((_, new),) = found.items()
+        (new,) = found
         holder = value
         for step in path[:-1]:
             holder = holder[step]
-        holder[path[-1]] = new
-        changes.append(f"{_place(path)}: {_short(problem.instance)} was taken as {_short(new)}")
+        holder[path[-1]] = new.value
+        for inner, before, after in new.changes:
+            place = _place([*path, *inner])
+            changes.append(f"{place}: {_short(before)} was taken as {_short(after)}")
         return True
 
 
-def _wanted_types(problem: Any) -> Iterable[str]:
-    """The types that would solve a problem, of one schema or of the branches of an `anyOf`."""
-    if problem.validator == "type":
-        wanted = problem.validator_value
-        yield from [wanted] if isinstance(wanted, str) else wanted
-    elif problem.validator in ("anyOf", "oneOf"):
-        for branch in problem.context or ():
-            if list(branch.absolute_path) == list(problem.absolute_path):
-                yield from _wanted_types(branch)
+def _is_integer(_: Any, value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _as(kind: str, value: Any, is_exact: bool) -> Any:
-    """The value as JSON's type `kind` where both say the same, `_NOTHING` where not."""
-    if isinstance(value, str):
-        text = value.strip()
-        if kind == "integer" and _INTEGER.fullmatch(text):
-            return int(text)
-        if kind == "number" and _NUMBER.fullmatch(text):
-            number = int(text) if _INTEGER.fullmatch(text) else float(text)
-            return number if Decimal(repr(number)) == Decimal(text) else _NOTHING
-        if kind == "boolean" and text.lower() in ("true", "false"):
-            return text.lower() == "true"
-        if kind == "null" and text.lower() in ("null", "none"):
-            return None
-        if kind in ("array", "object"):
-            decoded = _decoded(text)
-            return decoded if isinstance(decoded, list if kind == "array" else dict) else _NOTHING
-    elif kind == "string" and is_exact and isinstance(value, int):
-        return json.dumps(value)  # a float's text is lost: 1.10 became 1.1
-    return _NOTHING
+def _pattern_problems(validator: Any, pattern: str, value: Any, _: Any) -> Any:
+    from jsonschema.exceptions import ValidationError
+
+    if validator.is_type(value, "string") and not has_pattern(value, pattern):
+        yield ValidationError(f"{_short(value)} does not match {pattern!r}")
 
 
-def _decoded(text: str) -> Any:
-    try:
-        read = read_strictly(text.strip(), 0)
-    except NotJSONError:
-        return _NOTHING
-    return read.value if read.end == len(text.strip()) else _NOTHING
-
-
-def _said(problem: Any) -> str:
+def _said(problem: Any, path: Sequence[str | int] | None = None) -> str:
     """One problem in words, the value cut short: it goes back to the model, which knows it."""
-    path = list(problem.absolute_path)
-    text = problem.message if len(problem.message) <= 300 else f"{problem.message[:300]}…"
-    return f"{_place(path)}: {text}" if path else text
+    at = list(problem.absolute_path) if path is None else path
+    forms = branches(problem)
+    if forms:
+        each = [
+            " and ".join(_said(inner, list(inner.relative_path)) for inner in form[:MAX_SAID])
+            for form in forms[:MAX_SAID]
+        ]
+        text = f"{_short(problem.instance)} has none of the allowed forms: {', or '.join(each)}"
+        text = text if len(text) <= 1_000 else f"{text[:1_000]}…"
+    else:
+        text = problem.message if len(problem.message) <= 300 else f"{problem.message[:300]}…"
+    return f"{_place(at)}: {text}" if at else text
 
 
 def _place(path: Sequence[str | int]) -> str:

@@ -13,11 +13,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.messages import AIMessage, AIMessageChunk, InvalidToolCall
+from langchain_core.messages import AIMessage, InvalidToolCall
+from langchain_core.messages import AIMessageChunk as LangChainChunk
 from langchain_core.messages import ToolCall as LangChainCall
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from langchain_core.messages.tool import ToolCallChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from pydantic import model_validator
+from typing_extensions import Self
 
 from asymspec_agents.backends import ChatDelta, ChatResponse, Usage
 from asymspec_agents.errors import BackendError
@@ -29,8 +32,28 @@ __all__ = ["PROVIDER", "ChunkMaker", "chat_result"]
 PROVIDER = "asymspec"
 
 # LangChain completes broken JSON when it adds chunks up, and would have a call run that was cut off in its
-# arguments. Nothing completes a bracket that was never opened.
+# arguments. Nothing completes a bracket that was never opened. It stands in `tool_call_chunks` only.
 _BROKEN = "]"
+_NO_OBJECT = "the arguments are not a JSON object"
+
+
+class _Whole:
+    """What LangChain calls to make a message of a chunk: the class behind the chunk's own."""
+
+    def __new__(cls, **fields: Any) -> Any:
+        return AIMessage(**fields) if cls is _Whole else super().__new__(cls)
+
+
+class AIMessageChunk(_Whole, LangChainChunk):
+    """LangChain's chunk (and saved as that), whose invalid calls are as the model wrote them, and say why."""
+
+    @model_validator(mode="after")
+    def _show_as_written(self) -> Self:
+        for invalid in self.invalid_tool_calls:
+            if (invalid["args"] or "").startswith(_BROKEN) and invalid["error"] is None:
+                invalid["args"] = (invalid["args"] or "").removeprefix(_BROKEN)
+                invalid["error"] = _NO_OBJECT
+        return self
 
 
 def chat_result(response: ChatResponse, model_name: str) -> ChatResult:
@@ -103,7 +126,7 @@ class _Call:
             name=self.name,
             args=self.arguments,
             id=self.id,
-            error="the arguments are not a JSON object",
+            error=_NO_OBJECT,
             type="invalid_tool_call",
         )
 

@@ -86,6 +86,12 @@ class ChatAsymSpec(ModelSettings):
         """
         if method not in METHODS:
             raise ConfigurationError(f"method={method!r} must be one of {', '.join(METHODS)}")
+        own = sorted({"tools", "tool_choice", "response_format", "parallel_tool_calls"} & kwargs.keys())
+        if own:
+            raise ConfigurationError(
+                f"{own[0]} cannot be given to with_structured_output, which sets it itself; with further "
+                "tools, use bind_tools with the schema among them"
+            )
         traced = {"kwargs": {"method": method, "strict": strict}, "schema": schema}
         if method == "function_calling":
             model = self.bind_tools(

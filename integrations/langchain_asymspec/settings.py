@@ -106,6 +106,8 @@ class ModelSettings(BaseChatModel):
         of_server = {name: getattr(self, name) for name in ("base_url", "api_key", "timeout", "max_retries")}
         if self.backend is not None:
             given = [name for name, value in of_server.items() if value is not None]
+            if self.base_url is not None:
+                raise ConfigurationError("backend and base_url are both given; one of them is needed")
             if given:
                 raise ConfigurationError(
                     f"{given[0]} belongs to a base_url; the backend has its own settings"

@@ -5,6 +5,7 @@ LangChain's parsers complete broken JSON, also where the answer ended at its len
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -18,6 +19,7 @@ from langchain_core.output_parsers.openai_tools import JsonOutputKeyToolsParser,
 from langchain_core.outputs import ChatGeneration, Generation
 from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
+from langchain_core.utils.json import parse_json_markdown
 from langchain_core.utils.pydantic import is_basemodel_subclass
 
 __all__ = ["METHODS", "call_parser", "json_parser", "response_format", "schema_name", "structured"]
@@ -88,16 +90,40 @@ def _check_whole(result: Sequence[Generation], partial: bool, wants_call: bool =
         )
 
 
+def _check_closed(result: Sequence[Generation], partial: bool) -> None:
+    """Refuses JSON that was completed to be read, whatever reason the answer gives for its end."""
+    generation = result[0]
+    is_last = isinstance(generation, ChatGeneration) and bool(
+        generation.message.response_metadata.get("finish_reason")
+    )
+    if partial and not is_last:
+        return
+    try:
+        parse_json_markdown(generation.text.strip(), parser=_strictly)
+    except ValueError as error:
+        raise OutputParserException(
+            f"the answer is not whole JSON ({error})", llm_output=generation.text
+        ) from error
+
+
+def _strictly(text: str) -> Any:
+    return json.loads(text, strict=False)  # models write line breaks into strings
+
+
 class _JsonParser(JsonOutputParser):
     def parse_result(self, result: list[Generation], *, partial: bool = False) -> Any:
         _check_whole(result, partial)
-        return super().parse_result(result, partial=partial)
+        parsed = super().parse_result(result, partial=partial)
+        _check_closed(result, partial)
+        return parsed
 
 
 class _PydanticParser(PydanticOutputParser[Any]):
     def parse_result(self, result: list[Generation], *, partial: bool = False) -> Any:
         _check_whole(result, partial)
-        return super().parse_result(result, partial=partial)
+        parsed = super().parse_result(result, partial=partial)
+        _check_closed(result, partial)
+        return parsed
 
 
 class _CallParser(JsonOutputKeyToolsParser):

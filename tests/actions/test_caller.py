@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass
+from datetime import date
 from typing import Any, Literal
 
 import pytest
+from pydantic import BaseModel
 
 from asymspec_agents import AsymSpecOptions, ChatResponse, ContextRouter, ScriptedBackend, ViewPolicy
-from asymspec_agents.actions import ActionCaller, Step, result_message, tool_spec
+from asymspec_agents.actions import ActionCaller, Step, read_actions, result_message, tool_spec
 from asymspec_agents.backends.answer import Usage
 from asymspec_agents.errors import ActionError, ConfigurationError
 from asymspec_agents.messages import FunctionCall, ToolCall, parse_messages
@@ -174,6 +177,35 @@ def test_functions_are_tools() -> None:
     assert find(**caller.call(caller.start("Find x.")).action.arguments) == "x 5 ['a']"
 
 
+class Place(BaseModel):
+    city: str
+
+
+@dataclass
+class Size:
+    width: int
+
+
+def build(place: Place, size: Size | None, day: date, tags: set[str], mode: Literal["a", "b"] = "a") -> str:
+    """Builds."""
+    return f"{place.city} {size.width if size else 0} {day.year} {sorted(tags)} {mode}"
+
+
+def test_arguments_have_the_types_that_the_function_takes() -> None:
+    arguments = {"place": {"city": "B"}, "size": {"width": "3"}, "day": "2024-05-06", "tags": ["y", "x"]}
+    answer = json.dumps({"name": "build", "arguments": arguments})
+    caller = ActionCaller(ScriptedBackend([answer]), [build])
+    action = caller.call(caller.start("Build.")).action
+    assert build(**action.arguments) == "B 3 2024 ['x', 'y'] a"
+    assert read_actions(answer, [tool_spec(build)])[0].arguments == action.arguments
+
+
+def test_what_a_parameters_type_refuses_is_told_to_the_model() -> None:
+    arguments = {"place": {"city": "B"}, "size": None, "day": "soon", "tags": []}
+    with pytest.raises(ActionError, match="day: "):
+        read_actions(json.dumps({"name": "build", "arguments": arguments}), [tool_spec(build)])
+
+
 class Opaque:
     """No JSON says what it is."""
 
@@ -185,7 +217,8 @@ def of_anything(*things: str) -> None: ...
 
 
 @pytest.mark.parametrize(
-    ("tool", "problem"), [(of_opaque, "no JSON schema"), (of_anything, r"\*things: .*by its name")]
+    ("tool", "problem"),
+    [(of_opaque, "no JSON schema"), (of_anything, r"\*things: .*by its name"), (int, "int: .*no function")],
 )
 def test_functions_without_a_schema_are_refused(tool: Any, problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Any
 
@@ -41,15 +42,18 @@ def test_an_action_is_found_as_it_stands(text: str) -> None:
     ("text", "change"),
     [
         ("{'name': 'read_log', 'arguments': {'service': 'mail'}}", "Python's notation"),
-        ('{"name": "read_log", "arguments": {"service": "mail"}', "repaired: "),
+        (
+            '{"name": "read_log", // to see\n"arguments": {"service": "mail" /* it */}}',
+            "comments were left out",
+        ),
         ('{name: "read_log", arguments: {service: "mail"}}', "repaired: "),
         ('```json\n{"name": "read_log" "arguments": {"service": "mail"}}\n```\nThen {"x', "repaired: "),
         (
             '<tool_call>{"name": "read_log", // c\n"arguments": {"service": "mail"}}</tool_call>{',
-            "repaired: ",
+            "comments were left out",
         ),
         ('{"name": "read_log", "arguments": "{\\"service\\": \\"mail\\"}"}', "JSON text"),
-        ('{"name": "read_log", "arguments": {"service": "mail",}} She said "so" [1].', "Python's notation"),
+        ('{"name": "read_log", "arguments": {"service": "mail",}} She said "so" [1].', "a comma before"),
         ('{"name": "read_log", "arguments": "mail"}', "the only parameter"),
         ('{"tool": "read_log", "service": "mail", "why": "to see"}', "not arguments of read_log: why"),
     ],
@@ -139,11 +143,68 @@ def test_what_is_no_action_says_why(text: str, problem: str) -> None:
     assert refused.value.raw_text == text
 
 
-def test_an_answer_cut_for_its_length_is_not_completed() -> None:
-    text = '{"name": "read_log", "arguments": {"service": "mail", "lines": 12'
-    assert read_actions(text, TOOLS)[0].arguments == {**MAIL, "lines": 12}
+@pytest.mark.parametrize("is_cut", [False, True])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "read_log", "arguments": {"service": "mail", "lines": 12',
+        '{"name": "read_log", "arguments": {"service": "mail", "pages": [1, 2',
+        '{"name": "read_log", "arguments": {"service": "mail"',
+        '{"name": "read_log", "arguments": {"service": "mail"}',
+        '```json\n{"name": "read_log", "arguments": {"service": "mail"}\n```',
+        '<tool_call>{"name": "read_log", "arguments": {"service": "mail", "lines": 12</tool_call>',
+        '{"name": "read_log", // look "arguments": {"service": "mail"}}',
+        '{"name": "read_log", "arguments": {"service": "mail"\nObservation: {}}}',
+    ],
+)
+def test_what_its_own_brackets_do_not_close_is_never_completed(text: str, is_cut: bool) -> None:
+    """`12` may have been the beginning of 1200."""
+    with pytest.raises(ActionError, match="ends before the action does"):
+        read_actions(text, TOOLS, is_cut=is_cut)
+
+
+READ = '{"name": "read_log", "arguments": {"service": "mail"}}'
+
+
+def test_what_is_left_of_a_second_action_makes_a_cut_answer_invalid() -> None:
+    text = READ + '\n{"na": "read_l'
+    assert len(read_actions(text, TOOLS)) == 1
     with pytest.raises(ActionError, match="ends before the action does"):
         read_actions(text, TOOLS, is_cut=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"I will not do it: `{READ}` is dangerous.",
+        f'The page says "{READ}", which I leave alone.',
+        f'The page says "please do {READ} now".',
+        f"The page says “{READ}”.",
+        f"{{'page': 'x', \"text\": \"{READ}\", }}".replace("'x'", "x"),
+        f"{{'page': 'see {READ}', 'b': c}}",
+        f"Observation: {READ}",
+        f"<tool_response>\n{READ}\n</tool_response>",
+        f"Tool result: fine\n{READ}",
+    ],
+)
+def test_what_is_quoted_or_made_up_is_no_action(text: str) -> None:
+    with pytest.raises(ActionError, match="no action was found"):
+        read_actions(text, TOOLS)
+
+
+def test_nothing_behind_a_made_up_result_is_read() -> None:
+    text = f'{READ}\nObservation: all is well\n{{"name": "final_answer", "arguments": {{"answer": "x"}}}}'
+    assert [action.name for action in read_actions(text, TOOLS)] == ["read_log"]
+
+
+@pytest.mark.parametrize("text", [f"`{READ}`", f"```\n{READ}\n```", f'He said "so":\n\n{READ}'])
+def test_quotes_around_the_whole_or_elsewhere_do_no_harm(text: str) -> None:
+    assert [action.name for action in read_actions(text, TOOLS)] == ["read_log"]
+
+
+def test_half_a_character_is_refused() -> None:
+    with pytest.raises(ActionError, match="one half of a character"):
+        read_actions(r'{"name": "read_log", "arguments": {"service": "\ud800"}}', TOOLS)
 
 
 def test_several_actions_keep_their_order() -> None:
@@ -162,8 +223,11 @@ def test_several_actions_keep_their_order() -> None:
         '{"name": "read_log", "arguments": {"service": "' + '{"' * 600 + '"}}',
         '{"name": "read_log", "arguments": {"lines": ' + "9" * 10_000 + "}}",
         "{'name': " + "(" * 5_000,
+        '{"a":' * 50_000,
+        '{"a": "b c' * 20_000,
+        "{'a': " + "/*" * 200_000,
     ],
-    ids=range(8),
+    ids=range(11),
 )
 def test_hostile_text_is_refused_in_time(text: str) -> None:
     begun = time.process_time()
@@ -182,7 +246,7 @@ ANYTHING = {"type": "function", "function": {"name": "any", "parameters": {"type
 
 @given(arguments=st.dictionaries(st.text(), json_values, max_size=4), before=st.text(), after=st.text())
 def test_valid_arguments_come_back_as_they_are(arguments: dict[str, Any], before: str, after: str) -> None:
-    text = before.replace("{", "").replace("[", "")
+    text = re.sub(r"[{\[\"'`“‘«„]|:", "", before)
     text += json.dumps({"name": "any", "arguments": arguments})
     text += after.replace("{", "").replace("[", "")
     (action,) = read_actions(text, [ANYTHING])

@@ -16,7 +16,7 @@ pytest.importorskip("langchain_core")
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.exceptions import OutputParserException
-from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
@@ -152,7 +152,7 @@ def test_calls_that_are_none_are_kept_and_never_run(arguments: str) -> None:
         assert [(it["id"], it["args"]) for it in message.tool_calls] == [("c2", {"city": "Rome"})]
         (invalid,) = message.invalid_tool_calls
         assert (invalid["id"], invalid["name"]) == ("c1", "weather")
-        assert str(invalid["args"]).endswith(arguments)
+        assert (invalid["args"], invalid["error"]) == (arguments, "the arguments are not a JSON object")
         written = message.additional_kwargs["tool_calls"]
         assert [it["function"]["arguments"] for it in written] == [arguments, '{"city": "Rome"}']
     events = ChatAsymSpec(backend=backend).stream_events("Hello", version="v3")
@@ -253,6 +253,34 @@ def test_a_forced_call_that_was_not_made_is_an_error() -> None:
     model = ChatAsymSpec(backend=ended(ChatDelta(content="No.")))
     with pytest.raises(OutputParserException, match="no valid call"):
         model.with_structured_output(Joke, method="function_calling").invoke("Tell one.")
+
+
+@pytest.mark.parametrize("half", ['{"setup": "Why did the', '{"', "{", '{"setup": "Why?"'])
+@pytest.mark.parametrize("method", ["json_schema", "json_mode"])
+def test_json_without_an_end_is_no_answer_however_it_ended(half: str, method: Any) -> None:
+    for schema in (Joke, JokeDict, PLAIN):
+        model = ChatAsymSpec(backend=ended(ChatDelta(content=half)))
+        with pytest.raises(OutputParserException):
+            model.with_structured_output(schema, method=method).invoke("Tell one.")
+        with pytest.raises(OutputParserException):
+            list(model.with_structured_output(schema, method=method).stream("Tell one."))
+        raw = model.with_structured_output(schema, method=method, include_raw=True).invoke("Tell one.")
+        assert raw["parsed"] is None
+        assert isinstance(raw["parsing_error"], OutputParserException)
+
+
+def test_a_streamed_message_becomes_a_plain_one() -> None:
+    backend = ended(ChatDelta(tool_calls=(call('{"city": "Par'),)))
+    streamed = added(list(ChatAsymSpec(backend=backend).stream("Hello")))
+    message = message_chunk_to_message(streamed)
+    assert type(message) is AIMessage
+    assert message.invalid_tool_calls == streamed.invalid_tool_calls
+    assert message.tool_calls == []
+
+
+def test_structured_output_sets_its_tools_itself() -> None:
+    with pytest.raises(ConfigurationError, match="tools cannot be given to with_structured_output"):
+        ChatAsymSpec(backend=ended()).with_structured_output(Joke, tools=[Joke])
 
 
 def test_an_unknown_method_is_refused() -> None:

@@ -36,7 +36,7 @@ def counting_backend() -> ScriptedBackend:
     ("fields", "said"),
     [
         ({}, "neither backend nor base_url"),
-        ({"backend": obedient_backend(), "base_url": URL}, "base_url belongs"),
+        ({"backend": obedient_backend(), "base_url": URL}, "backend and base_url are both given"),
         ({"backend": obedient_backend(), "api_key": "k"}, "api_key belongs"),
         ({"backend": "http://x"}, "Backend"),
         ({"base_url": "ftp://x"}, "base_url"),
