@@ -25,7 +25,7 @@ $(READY): pyproject.toml $(wildcard $(CONSTRAINTS))
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or later is needed")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --upgrade pip
-	$(BIN)/python -m pip install $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[all,dev]"
+	$(BIN)/python -m pip install $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[all,dev,evals]"
 	touch $@
 
 # vLLM in an environment of its own: its imports change how torch and warnings behave for everything else.

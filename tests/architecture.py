@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGES = {
     "asymspec_agents": ROOT / "asymspec_agents",
+    "evals": ROOT / "evals",
     "langchain_asymspec": ROOT / "integrations" / "langchain_asymspec",
     "smolagents_asymspec": ROOT / "integrations" / "smolagents_asymspec",
     "vllm_asymspec": ROOT / "integrations" / "vllm_asymspec",

