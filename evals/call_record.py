@@ -8,10 +8,12 @@ from itertools import groupby
 from typing import Any
 
 from asymspec_agents.backends import ChatResponse, Segment, Usage
+from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.protocol import AsymSpecReport
 from asymspec_agents.trace import Event, RequestEvent, ResponseEvent, RoleTokens, measure
 
 from .answering import Answering
+from .cells import ArmSpec
 from .records import Call
 
 __all__ = ["Heard", "call_of"]
@@ -101,11 +103,12 @@ def _from_report(heard: Heard) -> dict[str, Any]:
         return told if report is None else told | {"fallback": report.fallback}
     rates = report.accepted_per_position
     is_strict = report.mode == "strict"
+    has_base = not is_strict and _needs_base(report.mode)
     num_judged = 0 if is_strict else report.accepted + report.fused
     return {
         "prompt_tokens": RoleTokens(
             verifier=report.verifier_prompt_tokens,
-            base=0 if is_strict else report.verifier_prompt_tokens,
+            base=report.verifier_prompt_tokens if has_base else 0,
             drafter=report.drafter_prompt_tokens,
         ),
         "cached_tokens": RoleTokens(
@@ -125,6 +128,14 @@ def _from_report(heard: Heard) -> dict[str, Any]:
         "num_judged": num_judged,
         "divergence_sum": report.mean_divergence * num_judged,
     }
+
+
+def _needs_base(mode: str) -> bool:
+    """Whether the drafter reads the compressed view too; so it is taken for a mode that is not known here."""
+    try:
+        return ArmSpec(mode).asymspec_options().rule().needs_base
+    except ConfigurationError:
+        return True
 
 
 def _plain(tokens: RoleTokens) -> RoleTokens:
