@@ -98,9 +98,9 @@ def test_a_budget_is_shared_in_proportion_over_the_parts() -> None:
 
 
 def test_extraction_keeps_what_bears_on_the_question() -> None:
-    (text,) = shortened(made("extract@0.3", PROSE))
-    assert "counted in 1903" in text
-    assert "ferries" not in text.lower()
+    (text,) = shortened(made("extract@0.5", PROSE))
+    assert "The lighthouses of the bay were counted in 1903." in text
+    assert "tides" not in text.lower()
 
 
 def test_the_middle_is_cut_at_half_the_budget_from_both_ends() -> None:
@@ -173,15 +173,15 @@ def test_arms_share_a_rendition_and_each_pays_for_it() -> None:
     maker = ViewMaker(ViewSpec("summary", 0.5), shared)
     first, second = made("", PROSE, maker=maker), made("", PROSE, maker=maker)
     assert len(backend.requests) == 1
-    assert first == second
-    assert first.effort.flops > 0
+    assert first.edits == second.edits
+    assert first.effort.flops == second.effort.flops > 0
 
 
 def test_llmlingua_lights_up_with_its_checkpoint(tmp_path: Path) -> None:
     checkpoint = make_checkpoint("bert", tmp_path / "classifier")
     view = made("llmlingua@0.6", PROSE, llmlingua=str(checkpoint))
     (text,) = shortened(view)
-    assert EstimateCounter().count(text) <= 0.6 * EstimateCounter().count(PROSE)
+    assert EstimateCounter().count(text) <= round(0.6 * EstimateCounter().count(PROSE))
     assert view.effort.flops > 0
 
 
@@ -219,7 +219,11 @@ def test_every_method_is_listed_in_a_line() -> None:
     assert all(line and "\n" not in line for line in listed.values())
 
 
-RESULT = "\n".join(f"{PROSE} {i}" for i in range(4))
+RESULT = "\n".join(f"{PROSE} {i}" for i in range(12))
+DOCUMENTED = {
+    "type": "function",
+    "function": {**WEATHER["function"], "description": "Says what the weather is in a city. " * 20},
+}
 HISTORY = [
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": QUERY},
@@ -235,7 +239,7 @@ HISTORY = [
 def test_an_agents_router_shortens_by_the_views_method(view: str, least: float, most: float) -> None:
     meter = Meter()
     maker = ViewMaker(ViewSpec.parse(view), means())
-    routed = maker.router(RouterLimits(), meter).route(HISTORY, [WEATHER])
+    routed = maker.router(RouterLimits(), meter).route(HISTORY, [DOCUMENTED])
     shown = routed.compressed[3].texts()[0]
     assert least <= EstimateCounter().count(shown) / EstimateCounter().count(RESULT) <= most
     assert (routed.compressed_tools != routed.tools) == (view != "none")
