@@ -14,6 +14,7 @@ from asymspec_agents.messages import Message, ToolSpec, parse_messages, parse_to
 from asymspec_agents.protocol import AsymSpecRequest, Edit, apply_edits
 from asymspec_agents.router import ContextRouter
 from asymspec_agents.tokens import TokenCounter
+from asymspec_agents.views import ViewPolicy
 
 from .answering import Answering, PromptLength
 from .cells import Cell
@@ -23,6 +24,7 @@ from .sample import LongPart
 from .views import Meter, RouterLimits, ViewMaker, measured_router
 from .views.maker import MadeView
 from .views.meter import Effort
+from .views.routing import untouched
 from .views.shown import shown_views
 
 __all__ = ["ArmAsker", "Means"]
@@ -84,7 +86,8 @@ class ArmAsker:
         if not self._means.sees_images:
             full = apply_edits(full, [_as_text(part) for part in parts if part.text is not None])
             parts = tuple(replace(part, text=None) for part in parts)
-        view = self._view(full, parse_tools(tools), query, parts)
+        limits = replace(self._means.limits, max_answer_tokens=max_tokens)
+        view = self._view(full, parse_tools(tools), query, parts, limits)
         self._meter.add(view.effort)
         asymspec: dict[str, Any] = {"edits": view.edits}
         if view.tools != view.full_tools:
@@ -102,11 +105,12 @@ class ArmAsker:
         """The arm as a backend; its calls are recorded as those of `ask`."""
         return self._backend
 
-    def router(self) -> ContextRouter:
+    def router(self, policy: ViewPolicy | None = None) -> ContextRouter:
         """The router of the cell's view; both views stay the same where the arm reads the full one only."""
         if self._means.maker is None:
-            return measured_router(None, None, self._means.counter, self._means.limits, self._meter)
-        return self._means.maker.router(self._means.limits, self._meter)
+            whole = untouched(tool_signatures=False)
+            return measured_router(whole, None, self._means.counter, self._means.limits, self._meter)
+        return self._means.maker.router(self._means.limits, self._meter, policy)
 
     def output(self, answer: str, **fields: Any) -> Output:
         """The answer with every call until now, the views of the last one, time and peak memory."""
@@ -126,12 +130,11 @@ class ArmAsker:
         tools: tuple[ToolSpec, ...],
         query: str,
         long_parts: Sequence[LongPart],
+        limits: RouterLimits,
     ) -> MadeView:
         if self._means.maker is None:
             return MadeView(messages, (), tools, tools, Effort())
-        return self._means.maker.make(
-            messages, tools, query=query, long_parts=long_parts, limits=self._means.limits
-        )
+        return self._means.maker.make(messages, tools, query=query, long_parts=long_parts, limits=limits)
 
     def _keep(self, call: Call, request: ChatRequest) -> None:
         effort = self._meter.take()

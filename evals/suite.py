@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from asymspec_agents.backends import Backend, ChatResponse
 from asymspec_agents.messages import Message, ToolSpec
 from asymspec_agents.router import ContextRouter
+from asymspec_agents.views import ViewPolicy
 
 from .cells import Cell
 from .records import Output, Record, Score
@@ -57,8 +58,11 @@ class Asker(Protocol):
     def backend(self) -> Backend:
         """The arm as a backend for an agent framework: requests come with both views."""
 
-    def router(self) -> ContextRouter:
-        """The router that makes the cell's compressed views in an agent's run."""
+    def router(self, policy: ViewPolicy | None = None) -> ContextRouter:
+        """The router that makes the cell's compressed views in an agent's run.
+
+        `policy`, where it is given, stands in place of the policy that the view's size would give.
+        """
 
     def output(self, answer: str, **fields: Any) -> Output:
         """An output with this answer and all calls until now."""

@@ -15,13 +15,14 @@ from asymspec_agents.messages import Message, ToolSpec
 from asymspec_agents.protocol import Edit
 from asymspec_agents.router import ContextRouter
 from asymspec_agents.store import content_hash
+from asymspec_agents.views import ViewPolicy
 from asymspec_agents.views.tool_view import signature_tools
 
 from ..cells import ViewSpec
 from ..sample import LongPart
 from .meter import Effort, Meter
 from .methods import ViewMeans, check_view
-from .routing import RouterLimits, measured_router
+from .routing import RouterLimits, measured_router, policy_of
 
 __all__ = ["MadeView", "ViewMaker", "text_of"]
 
@@ -84,10 +85,16 @@ class ViewMaker:
                     edits.append(Edit(message=part.message, part=part.part, text=shortened))
         return MadeView(messages, tuple(edits), tools, short_tools, effort)
 
-    def router(self, limits: RouterLimits, meter: Meter) -> ContextRouter:
-        """The router of an agent's run, which makes its views by this method; its work goes to the meter."""
+    def router(self, limits: RouterLimits, meter: Meter, policy: ViewPolicy | None = None) -> ContextRouter:
+        """The router of an agent's run, which makes its views by this method; its work goes to the meter.
+
+        `policy` None: the one that follows from the size, which is the router's ratio up to 1, else the most
+        tokens of a rendition.
+        """
         compressor = None if self._method.compressor is None else self._method.compressor(self._means, meter)
-        return measured_router(self.spec, compressor, self._means.tokens.counter, limits, meter)
+        return measured_router(
+            policy or policy_of(self.spec), compressor, self._means.tokens.counter, limits, meter
+        )
 
     def _targets(self, texts: Sequence[str]) -> list[int]:
         """How many tokens each text may have: its share, or its part of the budget in proportion."""

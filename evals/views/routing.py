@@ -22,7 +22,7 @@ from asymspec_agents.views.tool_view import ToolDoc
 from ..cells import ViewSpec
 from .meter import Effort, Meter
 
-__all__ = ["RouterLimits", "measured_router"]
+__all__ = ["RouterLimits", "measured_router", "policy_of", "untouched"]
 
 NEVER = 2**31
 ANY_SHARE = 0.99  # where a view's size is a number of tokens, which then is what limits a rendition
@@ -60,18 +60,15 @@ class _MeasuredRouter(ContextRouter):
 
 
 def measured_router(
-    spec: ViewSpec | None,
+    policy: ViewPolicy,
     compressor: Compressor | None,
     counter: TokenCounter,
     limits: RouterLimits,
     meter: Meter,
 ) -> ContextRouter:
-    """A router within the limits for a view; `spec` None, or a method without a compressor: texts stay.
-
-    A size up to 1 is the router's ratio, a larger one the most tokens of a rendition.
-    """
+    """A router by this policy within the limits; `compressor` None is the router's own."""
     policy = within_limits(
-        _policy(spec),
+        policy,
         limits.max_verifier_tokens,
         limits.max_drafter_tokens,
         limits.max_answer_tokens,
@@ -83,14 +80,20 @@ def measured_router(
     return router
 
 
-def _policy(spec: ViewSpec | None) -> ViewPolicy:
-    if spec is None or spec.method in ("none", "signature") or (spec.size == 1 and spec.method != "router"):
-        return ViewPolicy(
-            keep_last=NEVER,
-            first_sight_tokens=NEVER,
-            min_part_tokens=NEVER,
-            tool_signatures=spec is not None and spec.method != "none",
-        )
+def untouched(*, tool_signatures: bool) -> ViewPolicy:
+    """A policy by which every text stays as it is, as long as a model can read it."""
+    return ViewPolicy(
+        keep_last=NEVER,
+        first_sight_tokens=NEVER,
+        min_part_tokens=NEVER,
+        tool_signatures=tool_signatures,
+    )
+
+
+def policy_of(spec: ViewSpec) -> ViewPolicy:
+    """The policy that follows from a view alone: a size up to 1 is the ratio, else the most tokens kept."""
+    if spec.method in ("none", "signature") or (spec.size == 1 and spec.method != "router"):
+        return untouched(tool_signatures=spec.method != "none")
     policy = ViewPolicy(compress_timeout_s=None)  # a slow compressor is measured, not replaced
     if spec.size is None:
         return policy

@@ -17,9 +17,11 @@ from asymspec_agents.errors import (
 )
 from asymspec_agents.messages import parse_messages
 from asymspec_agents.protocol import AsymSpecRequest
+from asymspec_agents.views import ViewPolicy
 from evals.cells import BASELINES, ArmSpec, Cell, ViewSpec, cells_of
 from evals.systems import System, SystemOptions, open_system
-from tests.evals.tiny_system import LONG, asked, made_up_sample, tiny_options
+from smolagents_asymspec import AsymSpecModel
+from tests.evals.tiny_system import LONG, QUERY, asked, made_up_sample, tiny_options
 
 GATES = ("cda", "fixed", "position", "fused_greedy", "slack", "strict")
 DELTAS = ("context", "full", "scd", "none")
@@ -215,3 +217,23 @@ def test_an_unusable_view_is_refused_before_the_run(system: System) -> None:
 def test_options_that_do_not_fit_are_refused(options: dict[str, object], named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
         SystemOptions(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("cell", ["ceiling", "identical", "floor on head@0.2", f"asymspec on {VIEW}"])
+def test_an_agents_model_is_the_arm_with_its_router(system: System, cell: str) -> None:
+    asker = system.asker(None, made_up_sample(), Cell.parse(cell))  # type: ignore[arg-type]
+    policy = ViewPolicy(keep_last=0, first_sight_tokens=100, ratio=0.2)
+    model = AsymSpecModel(asker.backend(), asker.router(policy), max_tokens=8)
+    history = [
+        {"role": "user", "content": QUERY},
+        {"role": "assistant", "content": "Calling tools: log()"},
+        {"role": "user", "content": f"Observation: {LONG[:250]}"},
+    ]
+    for _ in range(2):
+        model.generate(history)
+    calls = asker.output("").calls
+    reads_full = " on " not in cell
+    assert [call.compressed_tokens is None for call in calls] == [reads_full] * 2
+    assert len(asker.output("").views) == (0 if reads_full else 1)
+    assert [call.compress_s > 0 for call in calls] == [True] * 2  # the router's own time
+    assert calls[1].cached_tokens.verifier == calls[1].prompt_tokens.verifier - 1

@@ -12,6 +12,7 @@ from asymspec_agents.backends import AnyRequest, Backend, ChatRequest, ScriptedB
 from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.messages import parse_messages, parse_tools
 from asymspec_agents.tokens import EstimateCounter, TokenizerCounter
+from asymspec_agents.views import ViewPolicy
 from evals.cells import ViewSpec
 from evals.sample import LongPart
 from evals.views import (
@@ -251,3 +252,11 @@ def test_an_agents_router_keeps_to_the_models_limits() -> None:
     limits = RouterLimits(max_verifier_tokens=300, max_drafter_tokens=2_000, max_answer_tokens=20)
     routed = ViewMaker(ViewSpec("none"), means()).router(limits, Meter()).route(HISTORY)
     assert routed.report.compressed_tokens <= 300 - 20
+
+
+def test_a_suites_own_policy_takes_the_place_of_the_views() -> None:
+    policy = ViewPolicy(keep_last=0, first_sight_tokens=50, ratio=0.5, min_part_tokens=10)
+    routed = ViewMaker(ViewSpec("head", 0.1), means()).router(RouterLimits(), Meter(), policy).route(HISTORY)
+    shown = routed.compressed[3].texts()[0]
+    assert RESULT.startswith(shown)
+    assert EstimateCounter().count(shown) / EstimateCounter().count(RESULT) == pytest.approx(0.5, abs=0.05)
