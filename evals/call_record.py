@@ -10,7 +10,7 @@ from typing import Any
 from asymspec_agents.backends import ChatResponse, Segment, Usage
 from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.protocol import AsymSpecReport
-from asymspec_agents.trace import Event, RequestEvent, ResponseEvent, RoleTokens, measure
+from asymspec_agents.trace import ErrorEvent, Event, RequestEvent, ResponseEvent, RoleTokens, measure
 
 from .answering import Answering
 from .cells import ArmSpec
@@ -56,7 +56,7 @@ def call_of(heard: Heard, events: Sequence[Event], answering: Answering) -> Call
         "segments": _joined(heard.segments),
         "completion_tokens": heard.usage.completion_tokens if heard.usage is not None else 0,
     }
-    told = _from_report(heard) if answering.events is None else _from_events(events)
+    told = _from_report(heard, answering.mode) if answering.events is None else _from_events(events)
     call = Call(**{**shared, **{name: value for name, value in told.items() if value is not None}})
     return call if answering.only_model is None else _read_by(call, answering.only_model)
 
@@ -84,13 +84,16 @@ def _from_events(events: Sequence[Event]) -> dict[str, Any]:
             told["time_to_first_token_s"] = event.time_to_first_token_s
     if not any(isinstance(event, ResponseEvent) for event in events):
         told["completion_tokens"] = total.num_emitted  # of an answer that its caller left, say
+    if events and not any(isinstance(event, ResponseEvent | ErrorEvent) for event in events):
+        told["computed_tokens"] = None  # the engine, left by another thread, has not said it yet
     return told
 
 
-def _from_report(heard: Heard) -> dict[str, Any]:
+def _from_report(heard: Heard, mode: str | None) -> dict[str, Any]:
     """What a server tells; how many positions its models computed it does not say.
 
-    Every place that a gate judged emitted a token, accepted or fused: so many are in the mean divergence.
+    `mode` is the baseline's, where it is one. Every place that a gate judged emitted a token, accepted or
+    fused: so many are in the mean divergence.
     """
     usage, report = heard.usage, heard.report
     if usage is None:
@@ -100,7 +103,9 @@ def _from_report(heard: Heard) -> dict[str, Any]:
             "prompt_tokens": RoleTokens(verifier=usage.prompt_tokens),
             "cached_tokens": RoleTokens(verifier=usage.cached_tokens),
         }
-        return told if report is None else told | {"fallback": report.fallback}
+        if report is not None and mode is None:
+            told |= {"mode": report.mode, "fallback": report.fallback}
+        return told
     rates = report.accepted_per_position
     is_strict = report.mode == "strict"
     has_base = not is_strict and _needs_base(report.mode)

@@ -50,7 +50,10 @@ def probe(options: ConnectionOptions) -> ServerFacts:
             raise BackendError(
                 f"{options.base_url} is no server for this: it has neither {PATH} nor /v1/models"
             )
-        version = _get(client, "/version")
+        try:
+            version = _get(client, "/version")
+        except ServerError:  # it is good to know, no more
+            version = None
     return ServerFacts(info, _names(listed), _text(version, "version"))
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 from asymspec_agents.backends import Backend, HTTPBackend
 from asymspec_agents.backends.connection_options import ConnectionOptions
 from asymspec_agents.decoding.modes import MODES
-from asymspec_agents.errors import BackendError, ConfigurationError, MissingDependencyError
+from asymspec_agents.errors import AsymSpecError, ConfigurationError, MissingDependencyError
 from asymspec_agents.messages import Message, ToolSpec
 from asymspec_agents.protocol import AsymSpecOptions
 from asymspec_agents.tokens import CachedCounter, EstimateCounter, TokenizerCounter
@@ -18,7 +18,7 @@ from asymspec_agents.weights import resolve
 from ..answering import Answering
 from ..cells import IDENTICAL, ArmSpec
 from ..views import TextTokens
-from .base import System, refused, versions
+from .base import System, refused
 from .options import SystemOptions
 from .probing import ServerFacts, probe
 from .putting import by_options, compressed_only, identical
@@ -74,7 +74,6 @@ class ServerSystem(System):
             "counter": self.tokens.counter.name,
             "llmlingua": options.llmlingua,
             "sees_images": options.sees_images,
-            **versions("torch", "transformers"),
         }
         arms = {*PLAIN, *(("drafter",) if self._serves_drafter else ())}
         if info is not None:
@@ -170,7 +169,7 @@ class ServerSystem(System):
             return None
         try:
             return count(messages, tools)
-        except BackendError:  # a server that does not count is no failure of the arm
+        except AsymSpecError:  # a server that does not count is no failure of the arm
             return None
 
 

@@ -52,7 +52,9 @@ class ViewMaker:
         self._means = means
         self._meter = Meter()
         self._making = threading.Lock()  # one rendition at a time: what the meter shows is then its own
-        self._compressor: Compressor | None = None
+        # Made here, so that a checkpoint or a model that lacks is missed before the run.
+        made = self._method.compressor
+        self._compressor = None if made is None else made(means, self._meter)
         self._kept: OrderedDict[str, tuple[str, Effort]] = OrderedDict()
 
     def make(
@@ -75,11 +77,11 @@ class ViewMaker:
         short_tools = signature_tools(tools, self._means.tokens.counter.count, 0.0)
         effort = Effort(time.monotonic() - started_s)
         edits: list[Edit] = []
-        if self._method.compressor is not None:
+        if self._compressor is not None:
             parts = list(dict.fromkeys(long_parts))
             texts = [text_of(messages, part) for part in parts]
             for part, text, target in zip(parts, texts, self._targets(texts), strict=True):
-                shortened, own = self._shortened(text, query, target)
+                shortened, own = self._shortened(self._compressor, text, query, target)
                 effort += own
                 if shortened != text or part.text is not None:
                     edits.append(Edit(message=part.message, part=part.part, text=shortened))
@@ -105,23 +107,18 @@ class ViewMaker:
         budget = self.spec.target_tokens(total)
         return sizes if total <= budget else [max(1, budget * size // total) for size in sizes]
 
-    def _shortened(self, text: str, query: str, target: int) -> tuple[str, Effort]:
+    def _shortened(self, compressor: Compressor, text: str, query: str, target: int) -> tuple[str, Effort]:
         key = content_hash(json.dumps([text, query, target]))
         with self._making:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-            if self._compressor is None and self._method.compressor is not None:
-                self._compressor = self._method.compressor(self._means, self._meter)
-            assert self._compressor is not None
             self._meter.take()
             started_s = time.monotonic()
             counter = self._means.tokens.counter
             shortened = text
             if counter.count(text) > target:
-                shortened = self._compressor.compress(
-                    text, query=query, target_tokens=target, counter=counter
-                ).text
+                shortened = compressor.compress(text, query=query, target_tokens=target, counter=counter).text
             effort = Effort(time.monotonic() - started_s) + self._meter.take()
             self._kept[key] = (shortened, effort)
             if len(self._kept) > MAX_KEPT:

@@ -114,6 +114,30 @@ def test_a_server_as_a_backend_is_recorded_however_it_is_asked(served: System) -
     assert [call.text for call in asker.output("").calls] == [*texts] * 4
 
 
+def test_a_fallback_that_was_asked_for_is_named() -> None:
+    report = {"version": 1, "mode": "floor", "fallback": "full_view_overflow"}
+    with odd_server(lambda call: falls_back(call, report)) as server:
+        system = open_system(SystemOptions(url=server.url))
+        try:
+            _, output = asked(system, f"asymspec:on_unsupported=verifier {ON}")
+        finally:
+            system.close()
+    (call,) = output.calls
+    assert (call.mode, call.fallback, call.num_drafted) == ("floor", "full_view_overflow", 0)
+    assert (call.prompt_tokens.verifier, call.completion_tokens) == (3, 1)
+
+
+def falls_back(call: Call, report: Mapping[str, Any]) -> None:
+    if call.method != "POST":
+        call.reply({"data": [{"id": "big"}]}, 200 if call.path.endswith("/v1/models") else 500)
+    elif call.path == "/tokenize":
+        call.reply({"error": {"message": "too long"}}, 400)
+    else:
+        usage = {"prompt_tokens": 3, "completion_tokens": 1}
+        call.begin()
+        call.send(sse(chunk({"content": "yes"}), chunk({}, "stop", usage=usage, asymspec=report), "[DONE]"))
+
+
 @pytest.mark.parametrize("arm", ["scd", "rapid"])
 def test_arms_that_no_server_decodes_are_refused_with_the_reason(served: System, arm: str) -> None:
     assert not served.supports(ArmSpec(arm))
@@ -128,6 +152,17 @@ def test_a_drafter_that_is_not_served_is_refused(engine: LocalBackend) -> None:
             assert system.refusal(ArmSpec("drafter")) is not None
             with pytest.raises(ConfigurationError, match="--drafter-model"):
                 system.asker(None, made_up_sample(), Cell.parse("drafter"))  # type: ignore[arg-type]
+        finally:
+            system.close()
+
+
+def test_a_summary_by_a_drafter_that_is_not_served_is_refused_before_the_run(engine: LocalBackend) -> None:
+    with serving({"verifier": engine}) as url:
+        system = open_system(SystemOptions(url=url))
+        try:
+            with pytest.raises(ConfigurationError, match="--drafter-model"):
+                system.check(Cell.parse("floor on summary_drafter@0.3"))
+            system.check(Cell.parse("floor on summary@0.3"))
         finally:
             system.close()
 
