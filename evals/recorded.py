@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -18,7 +19,7 @@ from asymspec_agents.backends import (
     PromptCounter,
     collect,
 )
-from asymspec_agents.errors import UnsupportedRequestError
+from asymspec_agents.errors import RequestAbortedError, UnsupportedRequestError
 
 from .answering import Answering
 from .call_record import Heard, call_of
@@ -26,6 +27,7 @@ from .records import Call
 
 __all__ = ["RecordedBackend"]
 
+LEFT = (GeneratorExit, asyncio.CancelledError, RequestAbortedError)
 Keep = Callable[[Call, ChatRequest], None]
 
 
@@ -56,7 +58,7 @@ class _Running:
             return Heard.of(self.whole, elapsed_s, self.first_s)
         segments = tuple(segment for delta in self.deltas for segment in delta.segments)
         text = "".join(delta.content for delta in self.deltas)
-        ending = "aborted" if isinstance(self.error, GeneratorExit) else "error"
+        ending = "aborted" if isinstance(self.error, LEFT) else "error"
         return Heard(text, segments, ending, None, None, elapsed_s, self.first_s)
 
 
