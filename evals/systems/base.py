@@ -43,7 +43,7 @@ class System(ABC):
     def __init__(self, *, llmlingua: str | None, device: str | None) -> None:
         self._llmlingua, self._device = llmlingua, device
         self._makers: dict[str, ViewMaker] = {}
-        self._counts: OrderedDict[str, int | None] = OrderedDict()
+        self._counts: OrderedDict[str, int] = OrderedDict()
         self._lock = threading.Lock()
 
     @abstractmethod
@@ -107,6 +107,8 @@ class System(ABC):
             if key in self._counts:
                 return self._counts[key]
         counted = self._count(messages, tools)
+        if counted is None:
+            return None
         with self._lock:
             self._counts[key] = counted
             if len(self._counts) > MAX_COUNTS:

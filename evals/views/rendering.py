@@ -76,7 +76,8 @@ class Middle:
         shortened = text
         while wanted > 0 and counter.count(shortened) > target_tokens:
             # Joined, the halves may be parted into more tokens than each on its own.
-            shortened = self.tokens.head(text, wanted - wanted // 2) + self.tokens.tail(text, wanted // 2)
+            half = wanted // 2  # of both, as there: an odd budget keeps one token less
+            shortened = self.tokens.head(text, half or wanted) + self.tokens.tail(text, half)
             wanted -= 1
         return Rendition(shortened, "truncate", "text")
 

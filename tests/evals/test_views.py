@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
 
 from asymspec_agents.backends import AnyRequest, Backend, ChatRequest, ScriptedBackend
 from asymspec_agents.errors import ConfigurationError
@@ -106,8 +108,23 @@ def test_extraction_keeps_what_bears_on_the_question() -> None:
 
 def test_the_middle_is_cut_at_half_the_budget_from_both_ends() -> None:
     text = "abcdefghij" * 10
-    assert shortened(made("truncate@11", text, tokens=BYTES)) == ["abcdef" + "fghij"]
+    assert shortened(made("truncate@11", text, tokens=BYTES)) == ["abcde" + "fghij"]
+    assert shortened(made("truncate@12", text, tokens=BYTES)) == ["abcdef" + "efghij"]
     assert shortened(made("head@11", text, tokens=BYTES)) == ["abcdefghija"]
+
+
+def test_the_middle_is_cut_where_longbench_cuts_it() -> None:
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trained.decoder = decoders.ByteLevel()
+    trained.train_from_iterator([PROSE], trainers.BpeTrainer(vocab_size=320, show_progress=False))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=trained)
+    tokens = TextTokens(TokenizerCounter(tokenizer), tokenizer)
+    ids = tokenizer(PROSE)["input_ids"]
+    for budget in (2, 20, 51, len(ids) - 1):
+        half = budget // 2
+        official = tokenizer.decode(ids[:half]) + tokenizer.decode(ids[-half:])
+        assert shortened(made(f"truncate@{budget}", PROSE, tokens=tokens)) == [official]
 
 
 def test_a_character_of_several_tokens_is_not_parted() -> None:
