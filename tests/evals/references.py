@@ -39,7 +39,8 @@ def load_module(path: str, **stubbed: types.ModuleType) -> types.ModuleType:
     """
     file = references_folder() / path
     spec = importlib.util.spec_from_file_location("reference_" + file.stem, file)
-    assert spec is not None and spec.loader is not None, f"no module {file}"
+    if spec is None or spec.loader is None:
+        pytest.fail(f"no module {file}")
     module = importlib.util.module_from_spec(spec)
     with stubs(stubbed):
         sys.modules[spec.name] = module  # dataclasses look their module up
