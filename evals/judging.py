@@ -54,8 +54,8 @@ class JudgeOptions:
     def __post_init__(self) -> None:
         if self.url is None and self.model is None:
             raise ConfigurationError(
-                "judge: neither url nor model is given; name a server (and a model where it has several), or a "
-                "model to load in this process"
+                "judge: neither url nor model is given; name a server (and a model where it has several), "
+                "or a model to load in this process"
             )
 
 

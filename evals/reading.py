@@ -35,7 +35,7 @@ class Row:
         return None
 
     def text(self, *names: str) -> str:
-        """The field as text, which may be a number; raises ConfigurationError where it is missing or blank."""
+        """The field as text, which may be a number; raises ConfigurationError if missing or blank."""
         value = self.get(*names)
         if isinstance(value, int | float) and not isinstance(value, bool):
             value = str(value)
@@ -44,7 +44,7 @@ class Row:
         return value
 
     def texts(self, *names: str) -> tuple[str, ...]:
-        """The field's texts, one or a list, without blank ones; raises ConfigurationError where none is left."""
+        """The field's texts, one or a list, without blank ones; raises ConfigurationError if none is left."""
         value = self.get(*names)
         items = value if isinstance(value, list | tuple) else (value,)
         found = tuple(

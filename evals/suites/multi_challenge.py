@@ -1,4 +1,4 @@
-"""MultiChallenge: the last turn of a long conversation whose early turns matter; a judge sees the answer only."""
+"""MultiChallenge: last turns of long conversations whose early turns matter; a judge sees the answer only."""
 
 from __future__ import annotations
 

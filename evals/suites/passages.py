@@ -50,10 +50,10 @@ class PassageSuite(Suite):
     """A set in LongBench's format. F1 in [0, 1] a sample; the figure is its mean times 100, to two places.
 
     `max_prompt_tokens` (text, as on the command line) is the official middle truncation: of a longer prompt
-    half as many of the first and of the last tokens are kept. It is for models whose limit demands it, changes
-    what every arm sees alike, and is part of the suite's name in records; what was cut is in the output's
-    trajectory. Tokens are those of the arm's model where its backend can count them, else estimated; the chat
-    template's own come on top.
+    half as many of the first and of the last tokens are kept. It is for models whose limit demands it, goes
+    for the full view of every arm, and is part of the suite's name in records; what was cut is in the
+    output's trajectory. Tokens are those of the arm's model where its backend can count them, else estimated;
+    the chat template's own come on top.
     """
 
     metric = "f1"
@@ -126,7 +126,7 @@ class PassageSuite(Suite):
 def truncated(
     messages: Sequence[Message], limit: int, counter: PromptCounter | None
 ) -> tuple[tuple[Message, ...], dict[str, Any]]:
-    """A prompt of `prompt_parts` with its passages cut in the middle, and what was cut; unchanged if it fits."""
+    """A prompt of `prompt_parts`, passages cut in the middle, and what was cut; as it is if short."""
     count = _text_counter(counter)
     before, passages, after = messages[0].texts()
     num_tokens = count("\n".join((before, passages, after)))

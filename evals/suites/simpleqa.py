@@ -36,8 +36,8 @@ class SimpleQA(Suite):
     """SimpleQA's 4,326 questions. The figure and its parts are percentages of all questions, F among them.
 
     `parse`: how the grader's letter is read. "strict" takes a letter that stands alone, or a grade in
-    capitals, and a reply with neither is an error of the judge; "paper" is the official parse, slips included.
-    An empty answer is not attempted, without asking.
+    capitals, and a reply with neither is an error of the judge; "paper" is the official parse, slips and
+    all. An empty answer is not attempted, without asking.
     """
 
     name = "simpleqa"
