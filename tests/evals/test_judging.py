@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from asymspec_agents.backends import AnyRequest, ChatRequest, ScriptedBackend
 from asymspec_agents.errors import BackendError, ConfigurationError
 from evals.judging import CachedJudge, JudgeOptions, UnreadableReplyError, delimited, open_judge
+from tests.odd_server import ANSWER, Call, odd_server
+from tests.server.serving import serving
 
 
 def judge_at(path: Path, *replies: Any, name: str | None = None) -> tuple[CachedJudge, ScriptedBackend]:
@@ -126,3 +128,33 @@ def test_data_cannot_close_its_delimiters(text: str) -> None:
     assert marked.count(opening) == 1
     assert marked.count(closing) == 1
     assert rest.removesuffix("\n" + closing) == text
+
+
+def test_a_server_is_asked_with_its_key(tmp_path: Path) -> None:
+    backend = ScriptedBackend(["B: INCORRECT"], model="grader")
+    with serving(backend, api_keys=("secret",)) as url:
+        judge = open_judge(JudgeOptions(url=url, api_key="secret"), tmp_path)
+        assert (judge.name, judge.ask("Grade: é", system="s")) == ("grader", "B: INCORRECT")
+        judge.close()
+    request = backend.requests[0]
+    assert isinstance(request, ChatRequest)
+    assert [message.texts()[0] for message in request.messages] == ["s", "Grade: é"]
+    assert request.temperature == 0
+
+
+def test_any_openai_compatible_server_will_do(tmp_path: Path) -> None:
+    def answer(call: Call) -> None:
+        if call.path == "/v1/chat/completions":
+            asked.append(call.body)
+            call.reply({key: value for key, value in ANSWER.items() if key != "asymspec"})
+        else:
+            call.reply({"error": {"message": "no such page"}}, status=404)
+
+    asked: list[Any] = []
+    with odd_server(answer, handshake=None) as server:
+        judge = open_judge(JudgeOptions(url=server.url, model="gpt"), tmp_path)
+        assert judge.ask("p") == "yes"
+        judge.close()
+    assert asked[0]["model"] == "gpt"
+    assert asked[0]["temperature"] == 0
+    assert "asymspec" not in asked[0]

@@ -25,8 +25,9 @@ from tests.evals.askers import ScriptedAsker
 # THUDM/LongBench, config/dataset2prompt.json: one text for hotpotqa, 2wikimqa and musique.
 OFFICIAL = (
     "Answer the question based on the given passages. Only give me the answer and do not output any other "
-    "words.\n\nThe following are given passages.\n{context}\n\nAnswer the question based on the given passages. "
-    "Only give me the answer and do not output any other words.\n\nQuestion: {input}\nAnswer:"
+    "words.\n\nThe following are given passages.\n{context}\n\n"
+    "Answer the question based on the given passages. Only give me the answer and do not output any other "
+    "words.\n\nQuestion: {input}\nAnswer:"
 )
 PASSAGES = "Passage 1:\nThe Red Mill\nIt stands in Aal.\n\nPassage 2:\nAal {x}\nA town in “Övre”.\n"
 
