@@ -1,7 +1,7 @@
 """SimpleQA and SimpleQA Verified: short questions of fact, graded by a model.
 
 The question alone is the prompt, as in the official runs, so there is no long text to shorten: with one call,
-both views are the same. What is of interest here is the agent that searches (`react_simpleqa`).
+both views are the same. What is of interest here is the agent that searches (`simpleqa_react`).
 """
 
 from __future__ import annotations
