@@ -37,6 +37,10 @@ class Asker(Protocol):
     def cell(self) -> Cell:
         """Which arm, on which view."""
 
+    @property
+    def sees_images(self) -> bool:
+        """Whether every model that reads this arm's full view sees images; else it is given their text."""
+
     def ask(
         self,
         messages: Sequence[Message | Mapping[str, Any]],
@@ -77,6 +81,8 @@ class Suite(ABC):
     """The value of a score that the suite's figure is the mean of, in [0, 1]."""
     is_binary: bool = True
     needs_judge: bool = False
+    is_restricted: bool = False
+    """Whether its terms forbid resharing: records are then kept as `Record.restricted`, unless asked otherwise."""
     default_views: tuple[str, ...] = ("extract@0.3",)
     source: str
     """Where the official release is, and its terms, in one line."""

@@ -1,0 +1,1 @@
+"""Scorers: official rules, re-implemented from their documented behaviour; one benchmark a module."""
