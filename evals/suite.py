@@ -82,7 +82,7 @@ class Suite(ABC):
     is_binary: bool = True
     needs_judge: bool = False
     is_restricted: bool = False
-    """Whether its terms forbid resharing: records are then kept as `Record.restricted`, unless asked otherwise."""
+    """Whether its terms forbid resharing: then runs keep `Record.restricted`, unless told otherwise."""
     default_views: tuple[str, ...] = ("extract@0.3",)
     source: str
     """Where the official release is, and its terms, in one line."""

@@ -1,6 +1,6 @@
 """GAIA's question_scorer: exact match of numbers, lists and texts, after a light normalisation.
 
-Source: scorer.py of the GAIA leaderboard (gaia-benchmark), re-implemented. The answer a model gives comes after
+Source: scorer.py of the GAIA leaderboard (gaia-benchmark), re-implemented. A model's answer comes after
 "FINAL ANSWER:", as the official prompt asks.
 """
 

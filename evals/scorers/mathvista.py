@@ -1,8 +1,9 @@
 """MathVista's scoring: the answer in a response, and its normal form, which must equal the gold answer.
 
-Source: evaluation/extract_answer.py and calculate_score.py of lupantech/MathVista, re-implemented. Three things are
-other than there: an empty answer is no choice (upstream it becomes the nearest one, the shortest), a number that
-is not finite equals nothing, and without a judge the last line of a response is read by rules of our own.
+Source: evaluation/extract_answer.py and calculate_score.py of lupantech/MathVista, re-implemented. Three
+things are other than there: an empty answer is no choice (upstream it becomes the nearest one, the shortest),
+a number that is not finite equals nothing, and without a judge the last line of a response is read by our own
+rules.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ Method = Literal["empty", "choice", "number", "phrase", "judge", "last_line", "n
 
 _LETTER_IN_BRACKETS = re.compile(r"\(([a-zA-Z])\)")
 _PHRASE = re.compile(r'The answer is "(.*)"\.')
-_LEAD = re.compile(r".*(?:\banswer(?:\s+is)?\s*:|\banswer\s+is|答案[是为]?[::]?|故选[::]?)\s*", re.IGNORECASE)
+_LEAD = re.compile(
+    r".*(?:\banswer(?:\s+is)?\s*:|\banswer\s+is|答案[是为]?[:：]?|故选[:：]?)\s*", re.IGNORECASE
+)
 _LETTERED = re.compile(r"(?:option\s+)?\(?([A-Za-z])(?:[).:]\s*(.*))?", re.IGNORECASE | re.DOTALL)
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _LIST = re.compile(r"\[[^\[\]]*\]")

@@ -1,7 +1,7 @@
-"""MathVista's prompts: the query of a problem, and what a judge is asked that extracts the answer of a response.
+"""MathVista's prompts: the query of a problem, and what a judge is asked that extracts a response's answer.
 
-Source: the released data/query.json of lupantech/MathVista for the query, and evaluation/extract_answer.py for
-the extraction, five examples and then the response; their wording here is our own.
+Source: the released data/query.json of lupantech/MathVista for the query; evaluation/extract_answer.py for
+the extraction (five examples, then the response), whose wording here is our own.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def _examples() -> str:
         (angles, "Comparing all four angles, the largest one is (C) 85°.", "C"),
     )
     task = (
-        "Each example has a question, a model's response and the answer extracted from it. Extract the answer of "
-        "the last response in the same way, and write nothing else."
+        "Each example has a question, a model's response and the answer extracted from it. Extract the "
+        "answer of the last response in the same way, and write nothing else."
     )
     examples = (
         f"{query}\n\nModel response: {response}\n\nExtracted answer: {answer}"

@@ -10,7 +10,10 @@ from ..suite import Suite
 
 __all__ = ["SUITES", "suite_named"]
 
-SUITES: dict[str, str] = {}
+SUITES: dict[str, str] = {
+    "gaia": "gaia:Gaia",
+    "mathvista": "mathvista:MathVista",
+}
 """Name to `module:Class`."""
 
 
