@@ -135,15 +135,11 @@ def _choice(text: str, choices: Sequence[str]) -> str | None:
 
 
 def _in_last_line(text: str, problem: Problem) -> str | None:
-    line = text.splitlines()[-1]
-    line = _LEAD.sub("", line).strip().strip("*$`").strip()
-    line = line.removesuffix(".") if line not in problem.choices else line
+    """What the last line says, behind "answer:" or the like: one choice, one number, one list, or the text."""
+    line = _LEAD.sub("", text.splitlines()[-1]).strip().strip("*$`").strip()
     if problem.question_type == "multi_choice":
-        if line in problem.choices:
-            return line
-        lettered = _LETTERED.fullmatch(line)
-        letter = lettered.group(1).upper() if lettered is not None else ""
-        return f"({letter})" if letter and ord(letter) - ord("A") < len(problem.choices) else None
+        return _chosen(line, problem.choices) or _chosen(line.rstrip(".。"), problem.choices)
+    line = line.rstrip(".。")
     if problem.answer_type == "list":
         lists = _LIST.findall(line)
         return lists[0] if len(lists) == 1 else None
@@ -151,3 +147,17 @@ def _in_last_line(text: str, problem: Problem) -> str | None:
         numbers = _NUMBER.findall(line.replace(",", "").replace("−", "-"))
         return numbers[0] if len(numbers) == 1 else None
     return line or None
+
+
+def _chosen(line: str, choices: Sequence[str]) -> str | None:
+    """A choice, or the letter of one, alone or before its text."""
+    if line in choices:
+        return line
+    lettered = _LETTERED.fullmatch(line)
+    index = ord(lettered.group(1).upper()) - ord("A") if lettered is not None else len(choices)
+    if lettered is None or index >= len(choices):
+        return None
+    rest = (lettered.group(2) or "").casefold()
+    return (
+        f"({lettered.group(1).upper()})" if not rest or rest.startswith(choices[index].casefold()) else None
+    )

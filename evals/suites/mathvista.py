@@ -137,9 +137,9 @@ class MathVista(Suite):
             unit=row.get("unit"),
             precision=precision,
         )
-        text, made_of = image_text(pid, release)
+        released = image_text(pid, release)
         image = str(row.get("image") or f"images/{pid}.jpg")
-        shown = text or f"[image {image}]"
+        shown = released.text or f"[image {image}]"
         metadata = row.get("metadata") or {}
         groups = {"question_type": question_type, "answer_type": answer_type}
         groups |= {name: str(metadata[name]) for name in GROUPS if metadata.get(name)}
@@ -167,8 +167,8 @@ class MathVista(Suite):
                 "choices": choices,
                 "precision": precision,
                 "image": image,
-                "image_text": text,
-                "image_text_from": made_of,
+                "image_text": released.text,
+                "image_text_from": released.made_of,
             },
         )
 
@@ -185,4 +185,6 @@ def _precision(row: Mapping[str, Any], gold: str, answer_type: str) -> int | Non
     if answer_type != "float":
         return None
     stated = row.get("precision")
-    return int(stated) if stated is not None and stated == stated else len(gold.partition(".")[2])
+    if stated is None or stated != stated:  # NaN, which tables have for nothing
+        return len(gold.partition(".")[2])
+    return int(stated)

@@ -21,7 +21,7 @@ from ..attached import inside
 from ..sources import fetch, hub_file
 from ..tables import read_column, read_rows, required
 
-__all__ = ["Images", "Release", "clean_caption", "clean_ocr", "image_text"]
+__all__ = ["ImageText", "Images", "Release", "clean_caption", "clean_ocr", "image_text"]
 
 REPOSITORY = "AI4Math/MathVista"
 REVISION = "2b6ad69445fbb5695c9b165475e8decdbeb97747"
@@ -81,6 +81,14 @@ class Images:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageText:
+    """What stands for an image, and what it is made of: `caption`, `ocr`, `caption+ocr`, or `none`."""
+
+    text: str
+    made_of: str
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     """Rows in their order, and what belongs to them by `pid`. Texts are as released, not cleaned."""
 
@@ -105,15 +113,13 @@ class Release:
         return cls(_rows(tables), Images(tables, folders), *texts)
 
 
-def image_text(pid: str, release: Release) -> tuple[str, str]:
-    """The released text of an image as upstream writes it into queries, and of what it is made.
-
-    That is `caption`, `ocr`, `caption+ocr`, or `none` where there is no text.
-    """
+def image_text(pid: str, release: Release) -> ImageText:
+    """The released text of an image, as upstream writes it into queries."""
     caption, ocr = clean_caption(release.captions.get(pid)), clean_ocr(release.ocrs.get(pid))
     found = {"caption": f"Image description: {caption}" if caption else ""}
     found["ocr"] = f"Image detected text: {ocr}" if ocr else ""
-    return "\n".join(filter(None, found.values())), "+".join(name for name in found if found[name]) or "none"
+    made_of = "+".join(name for name in found if found[name])
+    return ImageText("\n".join(filter(None, found.values())), made_of or "none")
 
 
 def clean_caption(caption: object) -> str:
@@ -155,8 +161,9 @@ def _found(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         tables = next((found for one in PATTERNS if (found := sorted(path.glob(one)))), [])
     if not tables:
         raise ConfigurationError(
-            f"{path} has no table of MathVista's testmini: {', '.join(PATTERNS)}. Get {TABLE} of HF {REPOSITORY}, "
-            "or data/ of GitHub lupantech/MathVista and the former's images.zip, and pass the path with --data"
+            f"{path} has no table of MathVista's testmini: {', '.join(PATTERNS)}. Get {TABLE} of "
+            f"HF {REPOSITORY}, or data/ of GitHub lupantech/MathVista and images.zip of the former, and pass the "
+            "path with --data"
         )
     home = tables[0].parent
     return tuple(tables), tuple(dict.fromkeys((home, home / "data", home.parent, home.parent / "data")))
