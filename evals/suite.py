@@ -39,7 +39,7 @@ class Asker(Protocol):
 
     @property
     def sees_images(self) -> bool:
-        """Whether every model that reads this arm's full view sees images; else it is given their text."""
+        """Whether all models that read the full view in this arm see images; else they are given text."""
 
     def ask(
         self,

@@ -135,7 +135,7 @@ def _choice(text: str, choices: Sequence[str]) -> str | None:
 
 
 def _in_last_line(text: str, problem: Problem) -> str | None:
-    """What the last line says, behind "answer:" or the like: one choice, one number, one list, or the text."""
+    """What the last line says, behind "answer:" or the like: one choice, number or list, or a text."""
     line = _LEAD.sub("", text.splitlines()[-1]).strip().strip("*$`").strip()
     if problem.question_type == "multi_choice":
         return _chosen(line, problem.choices) or _chosen(line.rstrip(".。"), problem.choices)
@@ -154,10 +154,8 @@ def _chosen(line: str, choices: Sequence[str]) -> str | None:
     if line in choices:
         return line
     lettered = _LETTERED.fullmatch(line)
-    index = ord(lettered.group(1).upper()) - ord("A") if lettered is not None else len(choices)
-    if lettered is None or index >= len(choices):
+    if lettered is None:
         return None
-    rest = (lettered.group(2) or "").casefold()
-    return (
-        f"({lettered.group(1).upper()})" if not rest or rest.startswith(choices[index].casefold()) else None
-    )
+    letter, rest = lettered.group(1).upper(), (lettered.group(2) or "").casefold()
+    named = choices[ord(letter) - ord("A")] if ord(letter) - ord("A") < len(choices) else None
+    return f"({letter})" if named is not None and (not rest or rest.startswith(named.casefold())) else None

@@ -18,8 +18,9 @@ _ASKED = {
     "e.g., [1, 2, 3], [1.2, 1.3, 1.4],",
 }
 _PLACES = {
-    1: "one decimal place and provide the final value, e.g., 1.2, 1.3, 1.4,",
-    2: "two decimal places and provide the final value, e.g., 1.23, 1.34, 1.45,",
+    None: "and provide the final value",
+    1: "with one decimal place and provide the final value, e.g., 1.2, 1.3, 1.4,",
+    2: "with two decimal places and provide the final value, e.g., 1.23, 1.34, 1.45,",
 }
 _LABEL = re.compile(r"\s*extracted answer:", re.IGNORECASE)
 
@@ -42,8 +43,8 @@ def query_of(
     if question_type == "multi_choice":
         hint = f"{_HINT} and provide the correct option letter, e.g., A, B, C, D, at the end.\n"
     elif answer_type == "float":
-        places = _PLACES.get(precision or 0, f"{precision or 0} decimal places and provide the final value")
-        hint = f"{_HINT} requiring a floating-point number with {places} at the end.\n"
+        places = _PLACES.get(precision, f"with {precision} decimal places and provide the final value")
+        hint = f"{_HINT} requiring a floating-point number {places} at the end.\n"
     elif answer_type in _ASKED:
         hint = f"{_HINT} {_ASKED[answer_type]} at the end.\n"
     lines = [f"{hint}Question: {question}" + (f" (Unit: {unit})" if unit else "")]

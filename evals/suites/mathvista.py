@@ -35,8 +35,8 @@ class MathVista(Suite):
 
     Where the arm's full view is read by models that see (`Asker.sees_images`), it holds the image; else it
     holds the image's text, and the output's trajectory says which it was and what the text is made of. The
-    compressed view holds the text in any case; the default view, `none`, leaves it whole. So with models that
-    only read, both views are the same unless a view shortens the text, such as `truncate@100`.
+    compressed view holds the text in any case, whole in the default view. So for models that only read, both
+    views are the same unless the view shortens the text, as `truncate@100` does.
 
     Groups are the official ones; `skills`, of which a problem has several, are joined by " + ".
     """
@@ -44,7 +44,7 @@ class MathVista(Suite):
     name = "mathvista"
     title = "MathVista (testmini)"
     metric = "accuracy"
-    default_views = ("none",)
+    default_views = ("truncate@1",)
     source = "HF AI4Math/MathVista, texts from GitHub lupantech/MathVista; CC BY-SA 4.0, test use only"
     max_tokens = 512
 
@@ -181,10 +181,10 @@ def _one_of(known: tuple[str, ...], row: Mapping[str, Any], name: str, place: st
 
 
 def _precision(row: Mapping[str, Any], gold: str, answer_type: str) -> int | None:
-    """The decimal places of a float, those of the gold answer where the release names none; else None."""
+    """The decimal places of a float, those of the gold answer where the release names none; None for none."""
     if answer_type != "float":
         return None
     stated = row.get("precision")
     if stated is None or stated != stated:  # NaN, which tables have for nothing
-        return len(gold.partition(".")[2])
+        return len(gold.partition(".")[2]) or None
     return int(stated)

@@ -161,8 +161,8 @@ def _found(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         tables = next((found for one in PATTERNS if (found := sorted(path.glob(one)))), [])
     if not tables:
         raise ConfigurationError(
-            f"{path} has no table of MathVista's testmini: {', '.join(PATTERNS)}. Get {TABLE} of "
-            f"HF {REPOSITORY}, or data/ of GitHub lupantech/MathVista and images.zip of the former, and pass the "
+            f"{path} has no table of MathVista's testmini: {', '.join(PATTERNS)}. Get {TABLE} of HF "
+            f"{REPOSITORY}, or data/ of GitHub lupantech/MathVista and images.zip of the former; pass the "
             "path with --data"
         )
     home = tables[0].parent

@@ -163,31 +163,32 @@ def test_the_judges_prompt_shows_five_kinds_of_answers() -> None:
     assert "(C) 85°." in prompt
 
 
+HINT = "Hint: Please answer the question"
 QUERIES = [
     (
         {"question_type": "multi_choice", "answer_type": "text", "choices": ("a b", "c")},
-        "Hint: Please answer the question and provide the correct option letter, e.g., A, B, C, D, at the end.\n"
+        f"{HINT} and provide the correct option letter, e.g., A, B, C, D, at the end.\n"
         "Question: Q?\nChoices:\n(A) a b\n(B) c",
     ),
     (
         {"question_type": "free_form", "answer_type": "integer", "unit": "$"},
-        "Hint: Please answer the question requiring an integer answer and provide the final value, e.g., 1, 2, "
-        "3, at the end.\nQuestion: Q? (Unit: $)",
+        f"{HINT} requiring an integer answer and provide the final value, e.g., 1, 2, 3, at the end.\n"
+        "Question: Q? (Unit: $)",
     ),
     (
         {"question_type": "free_form", "answer_type": "float", "precision": 2},
-        "Hint: Please answer the question requiring a floating-point number with two decimal places and provide "
-        "the final value, e.g., 1.23, 1.34, 1.45, at the end.\nQuestion: Q?",
+        f"{HINT} requiring a floating-point number with two decimal places and provide the final value, "
+        "e.g., 1.23, 1.34, 1.45, at the end.\nQuestion: Q?",
     ),
     (
         {"question_type": "free_form", "answer_type": "float", "precision": 3},
-        "Hint: Please answer the question requiring a floating-point number with 3 decimal places and provide "
-        "the final value at the end.\nQuestion: Q?",
+        f"{HINT} requiring a floating-point number with 3 decimal places and provide the final value "
+        "at the end.\nQuestion: Q?",
     ),
     (
         {"question_type": "free_form", "answer_type": "list"},
-        "Hint: Please answer the question requiring a Python list as an answer and provide the final list, e.g., "
-        "[1, 2, 3], [1.2, 1.3, 1.4], at the end.\nQuestion: Q?",
+        f"{HINT} requiring a Python list as an answer and provide the final list, "
+        "e.g., [1, 2, 3], [1.2, 1.3, 1.4], at the end.\nQuestion: Q?",
     ),
     ({"question_type": "free_form", "answer_type": "text"}, "Question: Q?"),
 ]
@@ -304,20 +305,20 @@ def test_queries_have_the_official_hints_and_choices(official: Any) -> None:
             "unit": unit,
             "choices": ("x", "y") if question_type == "multi_choice" else (),
         }
-        theirs = official.create_one_query(
-            {"question": "Q?", "caption": "", "ocr": "", **fields}, "step-by-step"
-        )
+        problem = {"question": "Q?", "caption": "", "ocr": "", **fields}
+        theirs = official.create_one_query(problem, "step-by-step")
         assert sorted(query_of("Q?", **fields).splitlines()) == sorted(theirs.splitlines())
 
 
 def test_letters_of_gold_answers_are_those_of_another_reader() -> None:
     """inspect-evals scores letters and lines of its own prompt; only the letter of a choice is the same."""
     stub = types.ModuleType("stub")
-    names = "AnswerPattern CORRECT INCORRECT ChatMessage ChatMessageUser ContentImage ContentText Dataset Generate "
-    names += (
-        "MultipleChoiceTemplate Sample Score Scorer Solver Target Task TaskState accuracy hf_dataset stderr "
+    names = (
+        "AnswerPattern CORRECT INCORRECT ChatMessage ChatMessageUser ContentImage ContentText Generate",
+        "Dataset MultipleChoiceTemplate Sample Score Scorer Solver Target Task TaskState hf_dataset",
+        "INSPECT_EVALS_CACHE_PATH",
     )
-    for name in (names + "INSPECT_EVALS_CACHE_PATH").split():
+    for name in " ".join(names).split():
         setattr(stub, name, None)
     for name in ("scorer", "stderr"):
         setattr(stub, name, lambda *_, **__: lambda made: made)
