@@ -36,9 +36,9 @@ def releases_folder() -> Path:
 def fetch(url: str, *, sha256: str | None) -> Path:
     """The file at `url`, from the cache where it was fetched before; proxies are those of the environment.
 
-    With `sha256` (hexadecimal) the bytes are checked each time, the cache's too, which are fetched again where
-    they are others. The file appears under its name whole or not at all, so processes may fetch it at once.
-    Raises ConfigurationError that says why there is no file and how to give one with `--data`.
+    With `sha256` (hexadecimal) the bytes are checked each time, also those of the cache, which are fetched
+    again where they are others. The file appears under its name whole or not at all, so processes may fetch
+    it at once. Raises ConfigurationError that says why there is no file and how to give one with `--data`.
     """
     name = unquote(urlsplit(url).path).rpartition("/")[2] or "file"
     folder = releases_folder() / hashlib.sha256(url.encode()).hexdigest()[:16]

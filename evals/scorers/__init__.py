@@ -1,1 +1,1 @@
-"""Scorers: official rules, re-implemented from their documented behaviour; one benchmark a module."""
+"""Official scoring rules, re-implemented from their documented behaviour; each file names its source."""

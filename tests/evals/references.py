@@ -10,7 +10,8 @@ import importlib.util
 import os
 import sys
 import types
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import pytest
 
 from tests.architecture import ROOT
 
-__all__ = ["load_module", "references_folder", "stubs"]
+__all__ = ["load_module", "references_folder", "stub", "stubs"]
 
 COMMAND = "make references"
 
@@ -34,32 +35,46 @@ def references_folder() -> Path:
 def load_module(path: str, **stubbed: types.ModuleType) -> types.ModuleType:
     """The reference module at `path` (such as `inspect_evals/gaia/scorer.py`), run from its file.
 
-    Its package's __init__ is not run. `stubbed` stand in for modules that it imports and that are not
-    installed, by dotted name; they are gone from `sys.modules` afterwards. Skips where the folder is absent.
+    No `__init__` of its packages is run, but it can import its neighbours. `stubbed` stand in for modules
+    that it imports and that are not installed, by dotted name. All of them are gone from `sys.modules`
+    afterwards. Skips where the folder is absent.
     """
-    file = references_folder() / path
-    spec = importlib.util.spec_from_file_location("reference_" + file.stem, file)
-    assert spec is not None and spec.loader is not None, f"no module {file}"
+    folder = references_folder()
+    parts = Path(path).with_suffix("").parts
+    packages: dict[str, types.ModuleType] = {}
+    for depth in range(1, len(parts)):
+        package = types.ModuleType(".".join(parts[:depth]))
+        package.__path__ = [str(folder.joinpath(*parts[:depth]))]
+        packages[package.__name__] = package
+    name = ".".join(parts)
+    spec = importlib.util.spec_from_file_location(name, folder / path)
+    if spec is None or spec.loader is None:
+        pytest.fail(f"no module {folder / path}")
     module = importlib.util.module_from_spec(spec)
-    with stubs(stubbed):
-        sys.modules[spec.name] = module  # dataclasses look their module up
-        try:
-            spec.loader.exec_module(module)
-        finally:
-            del sys.modules[spec.name]
+    with stubs({**packages, **stubbed, name: module}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # theirs
+        spec.loader.exec_module(module)
+    return module
+
+
+def stub(name: str, **attributes: object) -> types.ModuleType:
+    """A module with these attributes."""
+    module = types.ModuleType(name)
+    vars(module).update(attributes)
     return module
 
 
 @contextmanager
-def stubs(modules: dict[str, types.ModuleType]) -> Iterator[None]:
-    """Puts `modules` into `sys.modules` by dotted name, and takes them out again."""
-    before = {name: sys.modules.get(name) for name in modules}
+def stubs(modules: Mapping[str, types.ModuleType]) -> Iterator[None]:
+    """Puts `modules` into `sys.modules`; afterwards they and what was imported of their packages are gone."""
+    before = dict(sys.modules)
+    roots = {name.partition(".")[0] for name in modules}
     sys.modules.update(modules)
     try:
         yield
     finally:
-        for name, module in before.items():
-            if module is None:
-                sys.modules.pop(name, None)
+        for name in [name for name in sys.modules if name.partition(".")[0] in roots]:
+            if name in before:
+                sys.modules[name] = before[name]
             else:
-                sys.modules[name] = module
+                del sys.modules[name]
