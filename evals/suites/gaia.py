@@ -16,12 +16,13 @@ from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.messages import Message, parse_messages
 
 from ..attached import AttachedFiles, inside
+from ..reading import Row, read_rows
 from ..records import Output, Record, Score
 from ..sample import LongPart, Sample
 from ..scorers.gaia import final_answer, question_score
 from ..sources import hub_file
 from ..suite import Asker, Judge, Result, Suite
-from ..tables import read_rows, required
+from .loading import with_own_ids
 
 __all__ = ["Gaia", "Prompt"]
 
@@ -75,8 +76,8 @@ class Gaia(Suite):
     source = f"HF {REPOSITORY}, 2023/validation; gated, its terms forbid resharing"
     max_tokens = 1024
 
-    def __init__(self, files: AttachedFiles | None = None) -> None:
-        self._files = files if files is not None else AttachedFiles()
+    def __init__(self) -> None:
+        self.files = AttachedFiles()
 
     def load(self, path: Path | None = None) -> Sequence[Sample]:
         """The samples of the gated release, or of a copy of it: its root, 2023/validation, or a table in it.
@@ -87,22 +88,19 @@ class Gaia(Suite):
         """
         tables = _tables_in(path) if path is not None else _tables_of_hub()
         rows = [row for table in tables for row in read_rows(table)]
-        if rows and all(str(row.get("Final answer")).strip() == "?" for row in rows):
+        if all(row.get("Final answer") == "?" for row in rows):
             raise ConfigurationError(
                 f"{tables[0]}: the answers of this split are not public; use 2023/validation"
             )
-        samples = [self._sample(row, tables[0], path is None) for row in rows]
-        if not samples:
-            raise ConfigurationError(f"{tables[0]} has no rows")
-        return samples
+        return with_own_ids([self._sample(row, tables[0], path is None) for row in rows])
 
     def prompt(self, sample: Sample, *, sees_images: bool = False) -> Prompt:
         """The sample's messages with its attachments, each a part that the compressed view may shorten."""
         names = [path.name for path in sample.files]
-        files = [self._files.read(path.name, _bytes(path)) for path in sample.files]
+        files = [self.files.read(path.name, _bytes(path)) for path in sample.files]
         if not files and sample.details.get("file_name"):
             names = [str(sample.details["file_name"])]
-            files = [self._files.read(names[0], None)]
+            files = [self.files.read(names[0], None)]
         if not files:
             return Prompt(sample.messages, sample.long_parts, ())
         *before, question = sample.messages
@@ -151,29 +149,21 @@ class Gaia(Suite):
         means = {name: sum(parts[name]) / len(parts[name]) for name in sorted(parts)}
         return Result(super().figure(records).value, means)
 
-    def _sample(self, row: Mapping[str, Any], table: Path, is_hub: bool) -> Sample:
-        task = str(required(row, "task_id", f"a row of {table}"))
-        place = f"{table}: task {task}"
-        question = str(required(row, "Question", place))
-        level = str(required(row, "Level", place))
+    def _sample(self, row: Row, table: Path, is_hub: bool) -> Sample:
+        question, level = row.text("Question"), row.text("Level")
         if level not in LEVELS:
-            raise ConfigurationError(f"{place}: Level={level!r} is none of {', '.join(LEVELS)}")
-        gold = str(required(row, "Final answer", place))
-        if not gold.strip():
-            raise ConfigurationError(
-                f"{place} has a blank 'Final answer', which no answer could be compared to"
-            )
+            raise row.error(f"has Level={level!r}, which is none of {', '.join(LEVELS)}")
         file_name = str(row.get("file_name") or "").strip()
         file = _attachment(file_name, row, table, is_hub) if file_name else None
         metadata = row.get("Annotator Metadata")
         return Sample(
             suite=self.name,
-            id=task,
+            id=row.text("task_id"),
             messages=parse_messages(
                 [{"role": "system", "content": SYSTEM_PROMPT}, {"role": "user", "content": question}]
             ),
             query=question,
-            gold=gold,
+            gold=row.text("Final answer"),
             max_tokens=self.max_tokens,
             groups={"level": level, "subset": "file" if file_name else "web"},
             details={
@@ -204,7 +194,7 @@ def _tables_in(path: Path) -> list[Path]:
     raise ConfigurationError(f"{path} has neither {FOLDER} nor a metadata table of GAIA in it. {TERMS}")
 
 
-def _attachment(name: str, row: Mapping[str, Any], table: Path, is_hub: bool) -> Path | None:
+def _attachment(name: str, row: Row, table: Path, is_hub: bool) -> Path | None:
     if is_hub:
         return hub_file(REPOSITORY, str(row.get("file_path") or f"{FOLDER}/{name}"))
     stated = str(row.get("file_path") or "")  # from the release's root

@@ -6,20 +6,20 @@ the released caption and detected text in the image's place, as AsymSpec's paper
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.messages import parse_messages
 
 from ..attached import Attached, AttachedFiles, image_part
+from ..reading import Row
 from ..records import Output, Record, Score
 from ..sample import LongPart, Sample
 from ..scorers.mathvista import Problem, extract, normalised
 from ..scorers.mathvista_prompts import query_of
 from ..suite import Asker, Judge, Result, Suite
-from ..tables import required
+from .loading import with_own_ids
 from .mathvista_release import Images, Release, image_text
 
 __all__ = ["MathVista"]
@@ -48,8 +48,8 @@ class MathVista(Suite):
     source = "HF AI4Math/MathVista, texts from GitHub lupantech/MathVista; CC BY-SA 4.0, test use only"
     max_tokens = 512
 
-    def __init__(self, files: AttachedFiles | None = None) -> None:
-        self._files = files if files is not None else AttachedFiles()
+    def __init__(self) -> None:
+        self.files = AttachedFiles()
         self._images: Images | None = None
 
     def load(self, path: Path | None = None) -> Sequence[Sample]:
@@ -59,14 +59,14 @@ class MathVista(Suite):
         """
         release = Release.of(path)
         self._images = release.images
-        return [self._sample(row, release) for row in release.rows]
+        return with_own_ids([self._sample(row, release) for row in release.rows])
 
     def answer(self, sample: Sample, asker: Asker) -> Output:
         """One call. An image without released text is read by OCR for whoever does not see it."""
         text, made_of = str(sample.details["image_text"]), str(sample.details["image_text_from"])
         data = self._image(sample) if asker.sees_images or made_of == "none" else None
         if made_of == "none":
-            read = self._files.read(str(sample.details["image"]), data)
+            read = self.files.read(str(sample.details["image"]), data)
             text, made_of = read.text, "own ocr" if read.is_complete else "none"
         image = image_part(data) if asker.sees_images and data is not None else None
         shown = Attached(text, image)
@@ -117,20 +117,19 @@ class MathVista(Suite):
             )
         return self._images.read(sample.id, str(sample.details["image"]))
 
-    def _sample(self, row: Mapping[str, Any], release: Release) -> Sample:
-        pid = str(row["pid"])
-        place = f"MathVista, problem {pid}"
-        question_type = _one_of(QUESTION_TYPES, row, "question_type", place)
-        answer_type = _one_of(ANSWER_TYPES, row, "answer_type", place)
+    def _sample(self, row: Row, release: Release) -> Sample:
+        pid = row.text("pid")
+        question_type = _one_of(QUESTION_TYPES, row, "question_type")
+        answer_type = _one_of(ANSWER_TYPES, row, "answer_type")
         choices = [str(choice) for choice in row.get("choices") or ()]
         gold = str(row.get("answer") or "").strip()
         if not gold:
-            raise ConfigurationError(f"{place} has no answer; those of the split `test` are not public")
+            raise row.error("has no answer (those of the split `test` are not public)")
         if question_type == "multi_choice" and gold not in choices:
-            raise ConfigurationError(f"{place}: answer={gold!r} is none of its choices")
+            raise row.error(f"has answer={gold!r}, which is none of its choices")
         precision = _precision(row, gold, answer_type)
         query = str(row.get("query") or "") or query_of(
-            str(required(row, "question", place)),
+            row.text("question"),
             question_type=question_type,
             answer_type=answer_type,
             choices=choices,
@@ -173,18 +172,16 @@ class MathVista(Suite):
         )
 
 
-def _one_of(known: tuple[str, ...], row: Mapping[str, Any], name: str, place: str) -> str:
-    value = str(required(row, name, place))
+def _one_of(known: tuple[str, ...], row: Row, name: str) -> str:
+    value = row.text(name)
     if value not in known:
-        raise ConfigurationError(f"{place}: {name}={value!r} is none of {', '.join(known)}")
+        raise row.error(f"has {name}={value!r}, which is none of {', '.join(known)}")
     return value
 
 
-def _precision(row: Mapping[str, Any], gold: str, answer_type: str) -> int | None:
+def _precision(row: Row, gold: str, answer_type: str) -> int | None:
     """The decimal places of a float, those of the gold answer where the release names none; None for none."""
     if answer_type != "float":
         return None
     stated = row.get("precision")
-    if stated is None or stated != stated:  # NaN, which tables have for nothing
-        return len(gold.partition(".")[2]) or None
-    return int(stated)
+    return int(stated) if stated is not None else len(gold.partition(".")[2]) or None

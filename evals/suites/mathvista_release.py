@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,9 @@ from typing import Any
 from asymspec_agents.errors import ConfigurationError
 
 from ..attached import inside
+from ..columns import read_columns
+from ..reading import Row, read_rows
 from ..sources import fetch, hub_file
-from ..tables import read_column, read_rows, required
 
 __all__ = ["ImageText", "Images", "Release", "clean_caption", "clean_ocr", "image_text"]
 
@@ -65,7 +66,8 @@ class Images:
             if self._columns is None:
                 self._columns = {}
                 for table in self._tables:
-                    self._columns.update(read_column(table, "pid", _IMAGE_COLUMN))
+                    for row in read_columns(table, ("pid", _IMAGE_COLUMN)):
+                        self._columns[str(row.get("pid"))] = row.get(_IMAGE_COLUMN)
             stored = self._columns.get(pid)
             data = stored.get("bytes") if isinstance(stored, Mapping) else stored
             if isinstance(data, bytes) and data:
@@ -92,7 +94,7 @@ class ImageText:
 class Release:
     """Rows in their order, and what belongs to them by `pid`. Texts are as released, not cleaned."""
 
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[Row, ...]
     images: Images
     captions: Mapping[str, Any] = field(default_factory=dict)
     ocrs: Mapping[str, Any] = field(default_factory=dict)
@@ -144,13 +146,22 @@ def clean_ocr(ocr: object) -> str:
     return str(pieces) if pieces else ""
 
 
-def _rows(tables: tuple[Path, ...]) -> tuple[dict[str, Any], ...]:
-    rows = [row for table in tables for row in read_rows(table, without=(_IMAGE_COLUMN,))]
-    if not rows:
-        raise ConfigurationError(f"{tables[0]} has no rows")
-    for row in rows:
-        required(row, "pid", f"a row of {tables[0]}")
-    return tuple(rows)
+def _rows(tables: Sequence[Path]) -> tuple[Row, ...]:
+    return tuple(row for table in tables for row in _rows_of(table))
+
+
+def _rows_of(table: Path) -> list[Row]:
+    """A table's rows, without images; JSON is a list of rows or, as released, an object of rows by `pid`."""
+    if table.suffix == ".parquet":
+        fields: Iterable[Any] = read_columns(table, without=(_IMAGE_COLUMN,))
+    elif table.suffix == ".json" and isinstance(parsed := _parsed(table), Mapping):
+        fields = parsed.values()
+    else:
+        return read_rows(table)
+    rows = [Row(f"{table.name}, record {number},", row) for number, row in enumerate(fields, 1)]
+    if not rows or not all(isinstance(row.fields, Mapping) for row in rows):
+        raise ConfigurationError(f"{table} holds no records")
+    return rows
 
 
 def _found(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
@@ -177,14 +188,18 @@ def _texts(path: Path | None) -> Mapping[str, Any]:
     """The `texts` of a file of captions or detected text, by problem."""
     if path is None:
         return {}
-    try:
-        parsed = json.loads(path.read_text("utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{path} cannot be read as JSON: {error}") from error
+    parsed = _parsed(path)
     texts = parsed.get("texts", parsed) if isinstance(parsed, Mapping) else None
     if not isinstance(texts, Mapping):
         raise ConfigurationError(f"{path} must be an object with 'texts' by problem")
     return texts
+
+
+def _parsed(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{path} cannot be read as JSON: {error}") from error
 
 
 def _zipped(path: Path, name: str) -> bytes | None:

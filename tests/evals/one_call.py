@@ -1,52 +1,44 @@
-"""An asker for suites' tests: it answers from a list and keeps what it was asked."""
+"""A scripted asker that may see, and tells what the compressed view of its last call shows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from asymspec_agents.backends import Backend, ChatResponse, Usage
-from asymspec_agents.messages import Message, ToolSpec, parse_messages
-from asymspec_agents.router import ContextRouter
-from evals.cells import Cell
+from asymspec_agents.backends import ChatResponse
+from asymspec_agents.messages import Message
 from evals.records import Call, Output
 from evals.sample import LongPart
+from tests.evals.askers import ScriptedAsker
+
+__all__ = ["OneCall"]
 
 
-class OneCall:
-    """Answers each call with the next text; `messages` and `long_parts` are those of the last one."""
+class OneCall(ScriptedAsker):
+    """Answers with these texts in order; its outputs have a call for each."""
 
     def __init__(self, *answers: str, sees_images: bool = False) -> None:
-        self.cell = Cell.parse("floor on none")
+        super().__init__(answers)
         self.sees_images = sees_images
-        self.messages: tuple[Message, ...] = ()
-        self.long_parts: tuple[LongPart, ...] = ()
-        self._answers = list(answers)
         self._calls: list[Call] = []
 
-    def ask(
-        self,
-        messages: Sequence[Message | Mapping[str, Any]],
-        tools: Sequence[ToolSpec | Mapping[str, Any]] = (),
-        *,
-        query: str = "",
-        long_parts: Sequence[LongPart] = (),
-        max_tokens: int,
-        stop: Sequence[str] = (),
-    ) -> ChatResponse:
-        self.messages, self.long_parts = parse_messages(messages), tuple(long_parts)
-        text = self._answers.pop(0)
-        self._calls.append(Call(text=text, segments=((text, "plain"),)))
-        return ChatResponse(text, (), "stop", Usage(0, 0), None)
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        messages: tuple[Message, ...] = self.asked[-1]["messages"]
+        return messages
+
+    @property
+    def long_parts(self) -> tuple[LongPart, ...]:
+        long_parts: tuple[LongPart, ...] = self.asked[-1]["long_parts"]
+        return long_parts
+
+    def ask(self, messages: Sequence[Any], tools: Sequence[Any] = (), **options: Any) -> ChatResponse:
+        response = super().ask(messages, tools, **options)
+        self._calls.append(Call(text=response.content, segments=((response.content, "plain"),)))
+        return response
 
     def output(self, answer: str, **fields: Any) -> Output:
         return Output(answer=answer, calls=tuple(self._calls), **fields)
-
-    def backend(self) -> Backend:
-        raise NotImplementedError
-
-    def router(self) -> ContextRouter:
-        raise NotImplementedError
 
     def shown(self, part: int) -> str:
         """The text at a part of the last message: its own, or the one that a compressed view shows there."""

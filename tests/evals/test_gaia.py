@@ -63,7 +63,9 @@ class Reader:
 @pytest.fixture(scope="module")
 def suite() -> Iterator[Gaia]:
     with Attachments(AttachmentPolicy(), text_reader=Reader()) as attachments:
-        yield Gaia(AttachedFiles(attachments))
+        suite = Gaia()
+        suite.files = AttachedFiles(attachments)
+        yield suite
 
 
 def loaded(path: Path) -> dict[str, Sample]:
@@ -124,18 +126,21 @@ def test_links_of_the_hubs_cache_are_followed_and_ways_out_are_not(tmp_path: Pat
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"Final answer": None}, "has no 'Final answer'"),
-        ({"Final answer": " "}, "blank 'Final answer'"),
+        ({"Final answer": None}, "no text in Final answer"),
+        ({"Final answer": " "}, "no text in Final answer"),
         ({"Final answer": "?"}, "not public"),
-        ({"Question": None}, "task a has no 'Question'"),
-        ({"Level": "4"}, "Level='4' is none of 1, 2, 3"),
-        ({"task_id": None}, "has no 'task_id'"),
+        ({"Question": None}, "no text in Question"),
+        ({"Level": "4"}, "Level='4', which is none of 1, 2, 3"),
+        ({"task_id": None}, "no text in task_id"),
+        ({"task_id": "b"}, "'b' stands twice"),
     ],
 )
 def test_rows_that_cannot_be_scored_are_refused(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
-    (tmp_path / "metadata.jsonl").write_text(json.dumps({**row("a"), **changes}))
+    rows = [row("b")] if changes.get("Final answer") != "?" else []
+    lines = [json.dumps(made) for made in [*rows, {**row("a"), **changes}]]
+    (tmp_path / "metadata.jsonl").write_text("\n".join(lines))
     with pytest.raises(ConfigurationError, match=message):
         Gaia().load(tmp_path)
 

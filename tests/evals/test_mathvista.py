@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow
-import pyarrow.parquet
 import pytest
-from PIL import Image
 
 from asymspec_agents.attachments import AttachmentPolicy, Attachments
 from asymspec_agents.errors import ConfigurationError
@@ -22,81 +17,9 @@ from evals.sample import LongPart, Sample
 from evals.scorers.mathvista_prompts import query_of
 from evals.suites import mathvista_release, suite_named
 from evals.suites.mathvista import MathVista
-from evals.suites.mathvista_release import Images, Release, clean_caption, clean_ocr
+from evals.suites.mathvista_release import Release
+from tests.evals.mathvista_made import MULTI, github, hub, picture, row
 from tests.evals.one_call import OneCall
-
-
-def row(pid: str, answer: str = "14", **fields: Any) -> dict[str, Any]:
-    metadata = {
-        "split": "testmini",
-        "language": "english",
-        "img_width": 40,
-        "img_height": 30,
-        "source": "Made",
-        "category": "general-vqa",
-        "task": "figure question answering",
-        "context": "bar chart",
-        "grade": "elementary school",
-        "skills": ["statistical reasoning", "arithmetic reasoning"],
-    }
-    plain = {"choices": None, "unit": None, "precision": None, "answer": answer, "pid": pid}
-    kind = {"question_type": "free_form", "answer_type": "integer", "metadata": metadata}
-    return {"question": f"How many in {pid}?", "image": f"images/{pid}.jpg", **plain, **kind, **fields}
-
-
-MULTI = {"question_type": "multi_choice", "answer_type": "text"}
-ROWS = [
-    row("1"),
-    row("2", "12", choices=["1", "12", "123"], **MULTI),
-    row("3", "1.2", answer_type="float", precision=1, unit="m"),
-    row("4", "[1, 2]", answer_type="list"),
-]
-CAPTIONS = {"1": "Sure. The image shows bars. I hope this helps!", "2": "Boats  in a row.", "3": None}
-FOUND = (
-    "[([[5.7, 3], [9, 3], [9, 8], [5, 8]], 'ENTRY', 0.9), ([[10, 3], [19, 3], [19, 8], [10, 8]], '12', 0.5)]"
-)
-OCRS = {"1": FOUND, "2": "[]", "3": "[(broken", "4": FOUND}
-
-
-def picture(number: int) -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (40, 30), (number, 0, 0)).save(buffer, "PNG")
-    return buffer.getvalue()
-
-
-def github(
-    root: Path, rows: list[dict[str, Any]] = ROWS, *, texts: bool = True, zipped: bool = False
-) -> Path:
-    """A copy of the repository's data folder, with images beside or in an archive."""
-    (root / "texts").mkdir(parents=True)
-    (root / "testmini.json").write_text(json.dumps({made["pid"]: made for made in rows}), "utf-8")
-    if texts:
-        for name, found in (("captions_bard", CAPTIONS), ("ocrs_easyocr", OCRS)):
-            (root / "texts" / f"{name}.json").write_text(json.dumps({"model": "x", "texts": found}), "utf-8")
-    if zipped:
-        with zipfile.ZipFile(root / "images.zip", "w") as archive:
-            for made in rows:
-                archive.writestr(made["image"], picture(int(made["pid"])))
-        return root
-    (root / "images").mkdir()
-    for made in rows:
-        (root / made["image"]).write_bytes(picture(int(made["pid"])))
-    return root
-
-
-def hub(root: Path, rows: list[dict[str, Any]] = ROWS) -> Path:
-    """The hub's table, with images and the built queries in it."""
-    (root / "data").mkdir(parents=True)
-    made = []
-    for one in rows:
-        stored = {"bytes": picture(int(one["pid"])), "path": f"{one['pid']}.jpg"}
-        precision = None if one["precision"] is None else float(one["precision"])
-        made.append(
-            {**one, "precision": precision, "decoded_image": stored, "query": f"Asked: {one['question']}"}
-        )
-    path = root / "data" / "testmini-00000-of-00001-made.parquet"
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(made), path)
-    return path
 
 
 class Reader:
@@ -116,7 +39,9 @@ def files() -> Iterator[AttachedFiles]:
 
 @pytest.fixture
 def suite(files: AttachedFiles) -> MathVista:
-    return MathVista(files)
+    suite = MathVista()
+    suite.files = files
+    return suite
 
 
 def loaded(suite: MathVista, path: Path) -> dict[str, Sample]:
@@ -165,7 +90,7 @@ def test_the_hubs_table_has_queries_and_images(tmp_path: Path, suite: MathVista)
     release = Release.of(path)
     assert release.images.read("2", "images/2.jpg") == picture(2)
     assert release.images.read("9", "images/9.jpg") is None
-    assert "decoded_image" not in release.rows[0]
+    assert "decoded_image" not in release.rows[0].fields
 
 
 def test_texts_beside_the_hubs_table_are_used(tmp_path: Path, suite: MathVista) -> None:
@@ -196,29 +121,17 @@ def test_without_a_copy_table_and_texts_are_fetched(
     assert [url.rpartition("/")[2] for url in asked[1:]] == ["captions_bard.json", "ocrs_easyocr.json"]
 
 
-def test_images_stand_in_folders_or_archives(tmp_path: Path) -> None:
-    for name, zipped in (("folder", False), ("archive", True)):
-        images = Release.of(github(tmp_path / name, zipped=zipped)).images
-        assert images.read("1", "images/1.jpg") == picture(1)
-        assert images.read("9", "images/9.jpg") is None
-    (tmp_path / "outside.jpg").write_bytes(b"x")
-    assert Images((), (tmp_path / "folder",)).read("1", "../outside.jpg") is None
-    (tmp_path / "folder" / "images.zip").write_bytes(b"PK\x03\x04 broken")
-    with pytest.raises(ConfigurationError, match=r"images\.zip"):
-        Images((), (tmp_path / "folder",)).read("9", "images/9.jpg")
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"answer": None}, "no answer"),
         ({"answer": ""}, "split `test` are not public"),
-        ({"pid": None}, "no 'pid'"),
-        ({"question": None}, "no 'question'"),
+        ({"pid": None}, "no text in pid"),
+        ({"question": None}, "no text in question"),
         ({"question_type": "essay"}, "question_type='essay'"),
-        ({"answer_type": None}, "no 'answer_type'"),
-        ({**MULTI, "choices": ["1", "2"]}, "answer='14' is none of its choices"),
-        ({**MULTI, "choices": None}, "answer='14' is none of its choices"),
+        ({"answer_type": None}, "no text in answer_type"),
+        ({**MULTI, "choices": ["1", "2"]}, "answer='14', which is none of its choices"),
+        ({**MULTI, "choices": None}, "answer='14', which is none of its choices"),
     ],
 )
 def test_rows_that_cannot_be_scored_are_refused(
@@ -228,16 +141,6 @@ def test_rows_that_cannot_be_scored_are_refused(
     path.write_text(json.dumps([{**row("1"), **changes}]))
     with pytest.raises(ConfigurationError, match=message):
         suite.load(path)
-
-
-def test_a_folder_without_table_says_what_to_get(tmp_path: Path, suite: MathVista) -> None:
-    for path in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(ConfigurationError, match="of the former; pass the path with --data"):
-            suite.load(path)
-    github(tmp_path)
-    (tmp_path / "texts" / "captions_bard.json").write_text("[1]")
-    with pytest.raises(ConfigurationError, match="'texts' by problem"):
-        suite.load(tmp_path)
 
 
 def test_missing_precisions_are_those_of_the_gold_answer(tmp_path: Path, suite: MathVista) -> None:
@@ -373,38 +276,6 @@ def test_figures_by_skill_count_failures_as_wrong(tmp_path: Path, suite: MathVis
         "skill: statistical reasoning": 0.5,
     }
     assert suite.figure([]).value == 0.0
-
-
-@pytest.mark.parametrize(
-    ("caption", "cleaned"),
-    [
-        ("Sure. Bars.\n\nI hope this is helpful!", "Bars."),
-        ("Sure, I can do that.  A clock.", "A clock."),
-        ("Sorry, I can't help with images of people yet.", ""),
-        ("", ""),
-        (None, ""),
-        (3, ""),
-    ],
-)
-def test_captions_are_cleaned(caption: object, cleaned: str) -> None:
-    assert clean_caption(caption) == cleaned
-
-
-@pytest.mark.parametrize(
-    ("ocr", "cleaned"),
-    [
-        (FOUND, "[([5, 3], 'ENTRY'), ([10, 3], '12')]"),
-        ('[([[1, 2], [3, 2]], "it\'s", 0.9)]', '[([1, 2], "it\'s")]'),
-        ("[]", ""),
-        ("", ""),
-        (None, ""),
-        ("__import__('os')", ""),
-        ("[(1, 2)]", ""),
-        ("(" * 5_000, ""),
-    ],
-)
-def test_detected_text_is_cleaned(ocr: object, cleaned: str) -> None:
-    assert clean_ocr(ocr) == cleaned
 
 
 def test_the_suite_is_found_by_name() -> None:
