@@ -13,10 +13,12 @@ from typing import Any
 
 from asymspec_agents.attachments import AttachmentPolicy, Attachments, RapidOCRReader
 from asymspec_agents.attachments.kinds import kind_of
+from asymspec_agents.attachments.notes import header, note
 from asymspec_agents.messages import Message, parse_messages
 from asymspec_agents.store import MemoryStore
 
 from .sample import LongPart
+from .unpacking import members_of
 
 __all__ = ["Attached", "AttachedFiles", "image_part", "inside"]
 
@@ -57,9 +59,21 @@ class AttachedFiles:
         self._attachments = attachments
 
     def read(self, name: str, data: bytes | None) -> Attached:
-        """The file's text and image; a file without data is told by a note. Raises nothing for any bytes."""
+        """The file's text and image; of a ZIP archive the texts of its files. Raises nothing for any bytes.
+
+        A file without data, an archive in an archive, and what else cannot be read is told by a note.
+        """
+        members = members_of(data) if data is not None and kind_of(data).name == "ZIP archive" else None
+        if not members:
+            return self._read(name, data, "it is missing")
+        read = [self._read(member.name, member.data, "it cannot be unpacked") for member in members]
+        listed = f"{len(read):,} file" + ("s" if len(read) != 1 else "")
+        text = "\n\n".join([header("archive", name, [listed], data or b""), *(one.text for one in read)])
+        return Attached(text, is_complete=all(one.is_complete for one in read))
+
+    def _read(self, name: str, data: bytes | None, lack: str) -> Attached:
         if data is None:
-            return Attached(f'[file "{name}" not read: it is missing]', is_complete=False)
+            return Attached(note("file", name, lack), is_complete=False)
         image = image_part(data)
         url = f"data:application/octet-stream;base64,{_encoded(data)}"
         file = {"type": "file", "file": {"filename": name, "file_data": url}}
