@@ -102,3 +102,14 @@ class Record(_Plain):
     def key(self) -> tuple[str, str, str]:
         """What may stand once in a run."""
         return self.suite, self.sample, self.cell
+
+    def restricted(self) -> Record:
+        """This record without what may quote the benchmark: views, trajectory and the texts of calls.
+
+        The id, the answer that is scored, the score and all counts stay.
+        """
+        if self.output is None:
+            return self
+        calls = tuple(call.model_copy(update={"text": "", "segments": ()}) for call in self.output.calls)
+        output = self.output.model_copy(update={"views": (), "trajectory": (), "calls": calls})
+        return self.model_copy(update={"output": output})

@@ -85,6 +85,8 @@ class Suite(ABC):
     """The value of a score that the suite's figure is the mean of, in [0, 1]."""
     is_binary: bool = True
     needs_judge: bool = False
+    is_restricted: bool = False
+    """Whether its terms forbid resharing: then runs keep `Record.restricted`, unless told otherwise."""
     default_views: tuple[str, ...] = ("extract@0.3",)
     source: str
     """Where the official release is, and its terms, in one line."""

@@ -12,9 +12,11 @@ from ..suite import Suite
 __all__ = ["SUITES", "suite_named"]
 
 SUITES: dict[str, str] = {
+    "gaia": "gaia:Gaia",
     "longbench_2wikimqa": "longbench:TwoWikiMultihopQA",
     "longbench_hotpotqa": "longbench:HotpotQA",
     "longbench_musique": "longbench:MuSiQue",
+    "mathvista": "mathvista:MathVista",
     "multi_challenge": "multi_challenge:MultiChallenge",
     "multihop": "multihop:Multihop",
     "simpleqa": "simpleqa:SimpleQA",
