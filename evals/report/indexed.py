@@ -1,0 +1,127 @@
+"""The records of one suite by cell and sample, with their values, clusters and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from asymspec_agents.errors import ConfigurationError, MissingDependencyError
+
+from ..cells import Cell
+from ..records import Record
+from ..suite import Suite
+from ..suites import suite_named
+from .costing import Params, RecordCosts, record_costs
+
+__all__ = ["CLUSTER", "Indexed", "index_records", "suite_or_none"]
+
+CLUSTER = "cluster"
+"""The group that says which samples belong together; no group to report by."""
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """`cells` maps a cell's name to its records by sample; `samples` are all ids, planned ones first."""
+
+    name: str
+    suite: Suite | None
+    metric: str
+    samples: tuple[str, ...]
+    cells: Mapping[str, Mapping[str, Record]]
+    params: Params | None
+    parsed: Mapping[str, Cell] = field(default_factory=dict)
+
+    @cached_property
+    def values(self) -> dict[str, dict[str, float]]:
+        """Each cell's values by sample; a failure is 0."""
+        return {
+            cell: {sample: self.value(record) for sample, record in records.items()}
+            for cell, records in self.cells.items()
+        }
+
+    @cached_property
+    def costs(self) -> dict[str, dict[str, RecordCosts | None]]:
+        """Each cell's costs by sample."""
+        return {
+            cell: {sample: record_costs(record, self.params) for sample, record in records.items()}
+            for cell, records in self.cells.items()
+        }
+
+    @cached_property
+    def cluster_of(self) -> dict[str, str] | None:
+        """Each sample's cluster; None where no two samples share one."""
+        found = {
+            sample: record.groups.get(CLUSTER, f"\0{sample}")
+            for records in self.cells.values()
+            for sample, record in records.items()
+        }
+        return found if len(set(found.values())) < len(found) else None
+
+    @cached_property
+    def is_binary(self) -> bool:
+        """Whether every value is 0 or 1, and the suite says so where it is known."""
+        if self.suite is not None and not self.suite.is_binary:
+            return False
+        return all(value in (0.0, 1.0) for values in self.values.values() for value in values.values())
+
+    def value(self, record: Record) -> float:
+        """A record's metric; 0 where it failed or was given none."""
+        if self.suite is not None:
+            return self.suite.value(record)
+        return 0.0 if record.score is None else record.score.values.get(self.metric, 0.0)
+
+    def common(self, *cells: str) -> list[str]:
+        """The samples that all of the cells have a record of, in order."""
+        return [s for s in self.samples if all(s in self.cells[cell] for cell in cells)]
+
+    def column(self, cell: str, samples: Sequence[str]) -> list[float]:
+        """A cell's values of these samples."""
+        values = self.values[cell]
+        return [values[sample] for sample in samples]
+
+    def clusters(self, samples: Sequence[str]) -> list[str] | None:
+        """The samples' clusters; None where all are their own."""
+        if self.cluster_of is None:
+            return None
+        found = [self.cluster_of[sample] for sample in samples]
+        return found if len(set(found)) < len(found) else None
+
+
+def suite_or_none(name: str) -> Suite | None:
+    """The suite, or None where it is unknown here or needs what is not installed."""
+    try:
+        return suite_named(name)
+    except (ConfigurationError, MissingDependencyError, ImportError):
+        return None
+
+
+def index_records(
+    name: str, records: Iterable[Record], planned: Sequence[str], params: Params | None
+) -> Indexed:
+    """The records of suite `name` (others are ignored), cells in a reader's order."""
+    suite = suite_or_none(name)
+    cells: dict[str, dict[str, Record]] = {}
+    samples = dict.fromkeys(planned)
+    metric = suite.metric if suite is not None else ""
+    for record in records:
+        if record.suite == name:
+            cells.setdefault(record.cell, {})[record.sample] = record
+            samples.setdefault(record.sample)
+            if not metric and record.score is not None and record.score.values:
+                metric = next(iter(record.score.values))
+    parsed = {cell: Cell.parse(cell) for cell in cells}
+    ordered = {cell: cells[cell] for cell in sorted(cells, key=lambda c: _order(parsed[c]))}
+    return Indexed(name, suite, metric or "score", tuple(samples), ordered, params, parsed)
+
+
+_FIRST = ("floor", "drafter", "asymspec", "paper")
+_LAST = ("symmetric_full", "symmetric_compressed", "scd", "rapid", "identical", "ceiling")
+
+
+def _order(cell: Cell) -> tuple[Any, ...]:
+    """Floor, the drafter beside AsymSpec, other modes, other methods, the control, Ceiling."""
+    arm = cell.arm.name
+    place = _FIRST.index(arm) if arm in _FIRST else 100 + _LAST.index(arm) if arm in _LAST else 50
+    return place, arm, sorted((k, str(v)) for k, v in cell.arm.options.items()), str(cell)
