@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..cells import BASELINES, IDENTICAL
+from ..costs import ModelSizes
+from ..records import Record
+from ..run_folder import Run
 from .cells import against, cell_result, mean_of
-from .indexed import CLUSTER, Indexed, index_records
-from .planned import params_of, planned_samples
-from .reading import Run
+from .indexed import CLUSTER, Indexed, index_records, shows_texts, slim
 from .results import CellResult, GroupResult, GroupRow, Section, SuiteResult
 from .sweeps import floor_of, named_cell, sweeps_of
 
@@ -19,10 +20,16 @@ _MAX_GROUPS = 12
 
 
 def indexed_suites(run: Run) -> tuple[Indexed, ...]:
-    """The run's records by suite, in the order of their first record."""
-    params = params_of(run.plan)
-    names = dict.fromkeys(record.suite for record in run.records)
-    return tuple(index_records(name, run.records, planned_samples(run.plan, name), params) for name in names)
+    """The run's records by suite, in the plan's order; suites without a record yet are left out."""
+    sizes = ModelSizes.of(run.plan.system)
+    records: dict[str, list[Record]] = {name: [] for name in run.plan.suites}
+    for record in run.records():
+        records.setdefault(record.suite, []).append(slim(record))
+    return tuple(
+        index_records(name, found, run.plan.suites.get(name), sizes)
+        for name, found in records.items()
+        if found
+    )
 
 
 def analyse(data: Indexed) -> SuiteResult:
@@ -34,7 +41,7 @@ def analyse(data: Indexed) -> SuiteResult:
         title=suite.title if suite is not None else data.name,
         metric=data.metric,
         is_binary=data.is_binary,
-        shows_texts=suite is not None and not getattr(suite, "is_restricted", False),
+        shows_texts=shows_texts(data),
         num_samples=len(data.samples),
         num_clusters=None if clusters is None else len(set(clusters.values())),
         sections=tuple(_section(data, view) for view in _views(data)),
@@ -55,16 +62,19 @@ def main_cell(data: Indexed, view: str | None) -> str | None:
 
 
 def _views(data: Indexed) -> Sequence[str | None]:
-    found = dict.fromkeys(str(cell.view) for cell in data.parsed.values() if cell.view is not None)
-    return sorted(found, key=lambda view: (view.partition("@")[0], -float(view.partition("@")[2] or 0))) or [
-        None
-    ]
+    """The compressed views, of one method from the least severe on; only the full one where there is none."""
+    found = {cell.view: str(cell.view) for cell in data.parsed.values() if cell.view is not None}
+    ordered = sorted(found, key=lambda view: (view.method, -(view.size or 0)))
+    return [found[view] for view in ordered] or [None]
 
 
 def _section(data: Indexed, view: str | None) -> Section:
-    floor, ceiling = floor_of(data, view), named_cell(data, "ceiling", None)
+    floor = floor_of(data, view)
+    drafter, ceiling = (named_cell(data, arm, None) for arm in ("drafter", "ceiling"))
     cells = [cell for cell, parsed in data.parsed.items() if parsed.view is None or str(parsed.view) == view]
-    rows: list[CellResult] = [cell_result(data, cell, floor, ceiling) for cell in cells]
+    rows: list[CellResult] = [
+        cell_result(data, cell, floor=floor, drafter=drafter, ceiling=ceiling) for cell in cells
+    ]
     main = main_cell(data, view)
     return Section(view, main, tuple(rows), tuple(_groups(data, view, main)))
 
@@ -116,23 +126,25 @@ def _notes(data: Indexed) -> list[str]:
             f"{cell} {len(data.samples) - num} of {len(data.samples)}" for cell, num in missing.items() if num
         )
         notes.append(
-            f"The run is unfinished ({unfinished} answered). Each mean is over what its arm answered; differences "
-            "and shares are over the samples that all arms concerned answered."
+            f"The run is unfinished ({unfinished} answered). Each mean is over what its arm answered; "
+            "differences and shares are over the samples that all arms concerned answered."
         )
     if data.suite is None:
         notes.append(
-            f"The suite {data.name!r} is not known here, or needs what is not installed: the metric is the first "
-            "value of its scores, official figures are left out, and no texts are shown."
+            f"The suite {data.name!r} is not known here, or needs what is not installed: the metric is the "
+            "first value of its scores, official figures are left out, and no texts are shown."
         )
     if data.cluster_of is not None:
         notes.append(
-            "Samples come in clusters: intervals draw whole clusters, and McNemar's test, which takes samples "
-            "for independent, is left out."
+            "Samples come in clusters: intervals draw whole clusters, and McNemar's test, which takes "
+            "samples for independent, is left out."
         )
     if named_cell(data, "drafter", None) is None:
         notes.append("The drafter alone was not run: whether AsymSpec beats it cannot be seen here.")
     if named_cell(data, "ceiling", None) is None:
         notes.append("Ceiling was not run: there is no recovered share, and no cost relative to it.")
-    if data.params is None:
-        notes.append("The run does not say how many parameters its models have: FLOPs are unknown.")
+    if None in (data.sizes.verifier, data.sizes.drafter):
+        notes.append("The run does not say how many parameters both its models have: FLOPs are unknown.")
+    if any(cost and cost.is_modelled for costs in data.costs.values() for cost in costs.values()):
+        notes.append("A server did not say what it computed: FLOPs are modelled from its prompts and blocks.")
     return notes

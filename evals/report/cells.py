@@ -27,8 +27,10 @@ __all__ = ["against", "cell_result", "mean_of", "share_of"]
 ROLES = ("verifier", "base", "drafter")
 
 
-def cell_result(data: Indexed, cell: str, floor: str | None, ceiling: str | None) -> CellResult:
-    """Everything about a cell, against the Floor on its view and the run's Ceiling where there are."""
+def cell_result(
+    data: Indexed, cell: str, *, floor: str | None, drafter: str | None, ceiling: str | None
+) -> CellResult:
+    """Everything about a cell, against the Floor on its view, the drafter alone and Ceiling."""
     records = data.cells[cell]
     failures = [record.failure for record in records.values() if record.failure is not None]
     judged = sum(failure.stage == "score" for failure in failures)
@@ -40,12 +42,13 @@ def cell_result(data: Indexed, cell: str, floor: str | None, ceiling: str | None
         num_failed=len(failures) - judged,
         num_judge_failed=judged,
         mean=mean_of(data, cell, list(records)),
-        figure=_figure(data, cell),
+        figure=data.kept(f"figure {cell}", lambda: _figure(data, cell)),
         to_floor=against(data, cell, floor),
+        to_drafter=against(data, cell, drafter),
         to_ceiling=against(data, cell, ceiling),
         recovered=share_of(data, cell, floor, ceiling),
         same_text=_same_text(data, cell, ceiling) if is_control and ceiling else None,
-        costs=_costs(data, cell, ceiling),
+        costs=data.kept(f"costs {cell}", lambda: _costs(data, cell, ceiling)),
     )
 
 
@@ -131,7 +134,7 @@ def _figures(suite: Suite, data: Indexed, cell: str) -> list[float] | None:
     if len(units) < 2:
         return None
     rng, drawn = np.random.default_rng(0), list(units.values())
-    num_draws = max(100, min(1_000, 300_000 // len(data.cells[cell])))
+    num_draws = max(100, min(1_000, 100_000 // len(data.cells[cell])))
     return [
         suite.figure([record for i in rng.integers(0, len(drawn), len(drawn)) for record in drawn[i]]).value
         for _ in range(num_draws)
@@ -178,12 +181,13 @@ def _relative(
     """A cost over Ceiling's, over the samples where both are known."""
     if ceiling is None:
         return None
-    pairs = {}
+    pairs: dict[str, tuple[float, float]] = {}
     for sample in data.common(cell, ceiling):
         mine, theirs = data.costs[cell][sample], data.costs[ceiling][sample]
-        left, right = mine and part(mine), theirs and part(theirs)
-        if left is not None and right is not None:
-            pairs[sample] = (left, right)
+        if mine is not None and theirs is not None:
+            left, right = part(mine), part(theirs)
+            if left is not None and right is not None:
+                pairs[sample] = (left, right)
     if not pairs:
         return None
     left_column, right_column = ([pair[i] for pair in pairs.values()] for i in (0, 1))

@@ -1,72 +1,45 @@
-"""What one record cost, in FLOPs of the cost model (2·params·tokens) and in seconds.
-
-Prefill is what a prompt needed beyond its cached part; decoding is what was computed beyond that. The verifier
-reads one view; the drafter's base and full passes both count with the drafter's parameters.
-"""
+"""What one record cost: FLOPs by the cost model of `evals.costs`, and seconds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from asymspec_agents.trace.events import RoleTokens
+from ..cells import Cell
+from ..costs import ModelSizes, Work, work_of
+from ..records import Record
 
-from ..records import Call, Record
-
-__all__ = ["Params", "RecordCosts", "record_costs"]
-
-
-@dataclass(frozen=True, slots=True)
-class Params:
-    """Parameters of the two models."""
-
-    verifier: int
-    drafter: int
+__all__ = ["RecordCosts", "record_costs"]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordCosts:
-    """A record's sums over its calls; None where a part is unknown. `time_to_first_token_s` is a call's mean."""
+    """A record's sums over its calls; None is unknown; the time to a first token is a mean.
+
+    `total_flops` include those of models that made views. `is_modelled`: a server didn't say what it did.
+    """
 
     prefill_flops: float | None
     total_flops: float | None
+    is_modelled: bool
     elapsed_s: float
     time_to_first_token_s: float | None
     compress_s: float
 
 
-def record_costs(record: Record, params: Params | None) -> RecordCosts | None:
+def record_costs(record: Record, cell: Cell, sizes: ModelSizes) -> RecordCosts | None:
     """The costs of a record; None where there is no output."""
     if record.output is None:
         return None
     calls = record.output.calls
+    work = sum((work_of(call, cell) for call in calls), Work())
     firsts = [call.time_to_first_token_s for call in calls if call.time_to_first_token_s is not None]
-    prefills = [_flops(_prefill(call), params) for call in calls] if params else []
-    totals = [_flops(call.computed_tokens, params) for call in calls] if params else []
-    extra = sum(call.extra_flops for call in calls)
+    prefill, decode = sizes.flops(work.prefill), sizes.flops(work.decode)
+    known = prefill is not None and decode is not None
     return RecordCosts(
-        prefill_flops=_total(prefills, extra),
-        total_flops=_total(totals, extra),
+        prefill_flops=prefill,
+        total_flops=(prefill or 0) + (decode or 0) + work.extra_flops if known else None,
+        is_modelled=work.is_modelled,
         elapsed_s=record.output.elapsed_s,
         time_to_first_token_s=sum(firsts) / len(firsts) if firsts else None,
         compress_s=sum(call.compress_s for call in calls),
     )
-
-
-def _prefill(call: Call) -> RoleTokens:
-    prompt, cached = call.prompt_tokens, call.cached_tokens
-    return RoleTokens(
-        verifier=max(0, prompt.verifier - cached.verifier),
-        base=max(0, prompt.base - cached.base),
-        drafter=max(0, prompt.drafter - cached.drafter),
-    )
-
-
-def _flops(tokens: RoleTokens | None, params: Params | None) -> float | None:
-    if tokens is None or params is None:
-        return None
-    return 2.0 * (params.verifier * tokens.verifier + params.drafter * (tokens.base + tokens.drafter))
-
-
-def _total(parts: list[float | None], extra: float) -> float | None:
-    known = [part for part in parts if part is not None]
-    return sum(known) + extra if known and len(known) == len(parts) else None

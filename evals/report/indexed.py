@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from asymspec_agents.errors import ConfigurationError, MissingDependencyError
 
 from ..cells import Cell
+from ..costs import ModelSizes
+from ..plan import SuitePlan
 from ..records import Record
 from ..suite import Suite
 from ..suites import suite_named
-from .costing import Params, RecordCosts, record_costs
+from .costing import RecordCosts, record_costs
 
-__all__ = ["CLUSTER", "Indexed", "index_records", "suite_or_none"]
+__all__ = ["CLUSTER", "Indexed", "index_records", "shows_texts", "slim", "suite_or_none"]
+
+T = TypeVar("T")
 
 CLUSTER = "cluster"
 """The group that says which samples belong together; no group to report by."""
@@ -30,8 +35,16 @@ class Indexed:
     metric: str
     samples: tuple[str, ...]
     cells: Mapping[str, Mapping[str, Record]]
-    params: Params | None
+    sizes: ModelSizes
     parsed: Mapping[str, Cell] = field(default_factory=dict)
+    _kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def kept(self, name: str, compute: Callable[[], T]) -> T:
+        """What was computed under that name before: cells on the full view stand in every section."""
+        if name not in self._kept:
+            self._kept[name] = compute()
+        found: T = self._kept[name]
+        return found
 
     @cached_property
     def values(self) -> dict[str, dict[str, float]]:
@@ -45,7 +58,10 @@ class Indexed:
     def costs(self) -> dict[str, dict[str, RecordCosts | None]]:
         """Each cell's costs by sample."""
         return {
-            cell: {sample: record_costs(record, self.params) for sample, record in records.items()}
+            cell: {
+                sample: record_costs(record, self.parsed[cell], self.sizes)
+                for sample, record in records.items()
+            }
             for cell, records in self.cells.items()
         }
 
@@ -98,12 +114,12 @@ def suite_or_none(name: str) -> Suite | None:
 
 
 def index_records(
-    name: str, records: Iterable[Record], planned: Sequence[str], params: Params | None
+    name: str, records: Iterable[Record], asked: SuitePlan | None, sizes: ModelSizes
 ) -> Indexed:
-    """The records of suite `name` (others are ignored), cells in a reader's order."""
+    """The records of suite `name` (others are ignored); give slim ones of a big run."""
     suite = suite_or_none(name)
-    cells: dict[str, dict[str, Record]] = {}
-    samples = dict.fromkeys(planned)
+    cells: dict[str, dict[str, Record]] = {cell: {} for cell in (asked.cells if asked is not None else ())}
+    samples = dict.fromkeys(asked.samples if asked is not None else ())
     metric = suite.metric if suite is not None else ""
     for record in records:
         if record.suite == name:
@@ -112,8 +128,31 @@ def index_records(
             if not metric and record.score is not None and record.score.values:
                 metric = next(iter(record.score.values))
     parsed = {cell: Cell.parse(cell) for cell in cells}
-    ordered = {cell: cells[cell] for cell in sorted(cells, key=lambda c: _order(parsed[c]))}
-    return Indexed(name, suite, metric or "score", tuple(samples), ordered, params, parsed)
+    ordered = {
+        cell: {sample: cells[cell][sample] for sample in samples if sample in cells[cell]}
+        for cell in sorted(cells, key=lambda c: _order(parsed[c]))
+    }
+    in_order = {cell: parsed[cell] for cell in ordered}
+    return Indexed(name, suite, metric or "score", tuple(samples), ordered, sizes, in_order)
+
+
+def shows_texts(data: Indexed) -> bool:
+    """Whether a report may show the suite's texts: not where its terms, or not knowing them, forbid it."""
+    return data.suite is not None and not getattr(data.suite, "is_restricted", False)
+
+
+def slim(record: Record) -> Record:
+    """The record without its texts, which may be long; a call's text is replaced by its digest."""
+    if record.output is None:
+        return record
+    calls = tuple(
+        call.model_copy(
+            update={"segments": (), "text": hashlib.sha256(call.text.encode("utf-8", "replace")).hexdigest()}
+        )
+        for call in record.output.calls
+    )
+    output = record.output.model_copy(update={"calls": calls, "views": (), "trajectory": ()})
+    return record.model_copy(update={"output": output})
 
 
 _FIRST = ("floor", "drafter", "asymspec", "paper")

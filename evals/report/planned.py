@@ -1,39 +1,46 @@
-"""What a run's plan says that a report needs; a plan without an entry is answered with what is known."""
+"""Where, when and with what a run was made, as a report shows it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from .costing import Params
+from ..plan import Plan
 
-__all__ = ["params_of", "planned_samples", "provenance_of"]
+__all__ = ["provenance_of"]
 
-
-def params_of(plan: Mapping[str, Any]) -> Params | None:
-    """The models' parameters, where the plan has both."""
-    params = plan.get("params")
-    if not isinstance(params, Mapping):
-        return None
-    verifier, drafter = params.get("verifier"), params.get("drafter")
-    return Params(int(verifier), int(drafter)) if verifier and drafter else None
+_SHOWN = 12  # characters of a fingerprint
 
 
-def planned_samples(plan: Mapping[str, Any], suite: str) -> tuple[str, ...]:
-    """The ids that the run is to answer, in order; empty where the plan has none."""
-    samples = plan.get("samples")
-    ids = samples.get(suite) if isinstance(samples, Mapping) else None
-    return tuple(map(str, ids)) if isinstance(ids, list) else ()
+def provenance_of(plan: Plan, suite: str) -> dict[str, str]:
+    """Date, machine, versions, models and the dataset's fingerprint as flat text, by dotted name.
 
-
-def provenance_of(plan: Mapping[str, Any]) -> dict[str, str]:
-    """Date, machine, versions, models and datasets as flat text, by dotted name."""
-    return dict(_flat("", plan.get("provenance", {})))
+    A run that was started several times gives every different value, in order.
+    """
+    flat: dict[str, dict[str, None]] = {}
+    for start in plan.provenance:
+        for name, text in _flat("", start):
+            flat.setdefault(name, {})[text] = None
+    asked = plan.suites.get(suite)
+    data: dict[str, str] = {}
+    if asked is not None:
+        data = {
+            "dataset": f"{asked.num_samples} samples, sha256 {asked.fingerprint[:_SHOWN]}…, "
+            f"golds {asked.gold_fingerprint[:_SHOWN]}…",
+            "asked": f"{len(asked.samples)} samples, {len(asked.cells)} cells",
+            **({"judge": asked.judge} if asked.judge else {}),
+        }
+    return {
+        **data,
+        **dict(_flat("system", plan.system)),
+        **dict(_flat("options", plan.options)),
+        **{name: "; ".join(texts) for name, texts in flat.items()},
+    }
 
 
 def _flat(name: str, value: Any) -> list[tuple[str, str]]:
     if isinstance(value, Mapping):
         return [pair for key in value for pair in _flat(f"{name}.{key}" if name else str(key), value[key])]
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
-    return [] if value is None else [(name, str(value))]
+    return [] if value is None or value == "" else [(name, str(value))]

@@ -68,6 +68,7 @@ class CellResult:
     mean: Estimate
     figure: Figure | None
     to_floor: PairedTest | None
+    to_drafter: PairedTest | None
     to_ceiling: PairedTest | None
     recovered: RecoveredShare | None
     same_text: Estimate | None

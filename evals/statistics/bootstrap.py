@@ -120,7 +120,7 @@ def _by_cluster(columns: Sequence[Sequence[float]], clusters: Sequence[str] | No
         raise ConfigurationError(f"clusters: {len(clusters)} names for {values.shape[1]} samples")
     places = {name: i for i, name in enumerate(dict.fromkeys(clusters))}
     index = np.array([places[name] for name in clusters])
-    sums = np.stack([np.bincount(index, column, len(places)) for column in values])
+    sums: Array = np.stack([np.bincount(index, column, len(places)) for column in values]).astype(np.float64)
     return sums, np.bincount(index, minlength=len(places)).astype(np.float64)
 
 

@@ -6,10 +6,9 @@ probability 1/2, so the smaller count is binomial.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from asymspec_agents.errors import MissingDependencyError
 
 from .bootstrap import mean_difference
 from .estimate import Estimate
@@ -50,10 +49,6 @@ def compare_pairs(
 
 def mcnemar(num_wins: int, num_losses: int) -> float:
     """The two-sided exact p-value of so many discordant pairs each way; 1 where there are none."""
-    if not num_wins + num_losses:
-        return 1.0
-    try:
-        from scipy.stats import binomtest
-    except ImportError:
-        raise MissingDependencyError("scipy", "evals") from None
-    return float(binomtest(min(num_wins, num_losses), num_wins + num_losses, 0.5).pvalue)
+    num = num_wins + num_losses
+    below = sum(math.comb(num, k) for k in range(min(num_wins, num_losses) + 1))
+    return min(1.0, 2 * below / 2**num)  # of whole numbers: exact, however many there are
