@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from .tables import arm_of
 __all__ = ["MAX_SERIES", "Plot", "forest_plot", "section_plots", "sweep_plot"]
 
 MAX_SERIES = 12
+_FIXED = {"floor": 0, "drafter": 1, "asymspec": 2, "ceiling": 3}
 _SIZES = {"tokens": "view, tokens", "share": "view, share of the full one"}
 
 
@@ -114,7 +116,8 @@ def _score_against_flops(section: Section, name: str) -> Plot | None:
         return None
     with drawing(7.0, 3.9) as figure:
         axes = figure.add_subplot()
-        for number, (row, flops) in enumerate(rows[:MAX_SERIES]):
+        shown = rows[:MAX_SERIES]
+        for number, (row, flops) in zip(_series([row for row, _ in shown]), shown, strict=True):
             axes.errorbar(
                 [flops.value],
                 [100 * row.mean.value],
@@ -142,7 +145,7 @@ def _acceptance(section: Section, name: str) -> Plot | None:
     longest = max(len(row.costs.acceptance_per_position) for row in shown)
     with drawing(7.0, 3.2) as figure:
         axes = figure.add_subplot()
-        for number, row in enumerate(shown):
+        for number, row in zip(_series(shown), shown, strict=True):
             shares = [100 * share for share in row.costs.acceptance_per_position]
             axes.plot(
                 range(1, len(shares) + 1),
@@ -159,6 +162,13 @@ def _acceptance(section: Section, name: str) -> Plot | None:
         axes.legend(fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))
         svg = svg_of(figure, name, "Acceptance by place in the block")
     return Plot(svg, "Drafted tokens accepted, by their place in the block." + _left(len(rows)))
+
+
+def _series(rows: Sequence[CellResult]) -> list[int]:
+    """A number for colour and marker of each row: the arms of every table always have the same."""
+    others = itertools.count(len(_FIXED))
+    arms = [arm_of(row.cell) for row in rows]
+    return [_FIXED[arm] if arm in _FIXED else next(others) for arm in arms]
 
 
 def _left(num_rows: int) -> str:

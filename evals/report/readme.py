@@ -23,7 +23,7 @@ _HEADINGS = (
     "AsymSpec",
     "Ceiling",
     "recovered, %",
-    "against Floor",
+    "vs Floor",
     "identical views",
     "prefill FLOPs",
     "wall-clock",

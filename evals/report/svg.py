@@ -54,8 +54,8 @@ def series_colour(number: int) -> str:
 
 
 def label(text: str, limit: int = 40) -> str:
-    """A name as a label: on one line, not too long."""
-    text = " ".join(text.split())
+    """A name as a label: on one line, not too long, of letters that the plots' own font can measure."""
+    text = "".join(c if c < "\u0250" or c in "–−…×αβγδ" else "?" for c in " ".join(text.split()))
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 

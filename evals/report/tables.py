@@ -22,17 +22,17 @@ __all__ = [
 
 _RESULTS = (
     Column("arm", "who decodes how, on which view", is_number=False),
-    Column("n", "samples answered or failed"),
+    Column(
+        "n", "samples answered or failed; failed ones, and ones that the judge failed to grade, count as 0"
+    ),
     Column("score", "mean × 100 with its 95 % interval; failures count as 0"),
     Column("official", "the suite's own aggregate, in its unit"),
-    Column("against Floor", "paired difference in points"),
+    Column("vs Floor", "paired difference in points"),
     Column("won–lost–tied", "samples above, below and like Floor"),
-    Column("against drafter", "paired difference to the drafter alone, in points"),
-    Column("against Ceiling", "paired difference in points"),
+    Column("vs drafter", "paired difference to the drafter alone, in points"),
+    Column("vs Ceiling", "paired difference in points"),
     Column("recovered", "share of the Floor–Ceiling gap, in %"),
-    Column("same as Ceiling", "texts equal to Ceiling's, in % (the no-harm control)"),
-    Column("failed", "no answer; counted as 0"),
-    Column("not judged", "the judge failed; counted as 0"),
+    Column("same text", "texts equal to Ceiling's, in % (the no-harm control)"),
 )
 _COSTS = (
     Column("arm", "who decodes how, on which view", is_number=False),
@@ -91,7 +91,7 @@ def group_table(group: GroupResult) -> Table:
         Column(group.name, "", is_number=False),
         Column("n"),
         *(Column(arm_of(cell)) for cell in cells),
-        Column("against Floor", "AsymSpec's paired difference in points"),
+        Column("vs Floor", "AsymSpec's paired difference in points"),
     )
     rows = tuple(
         (
@@ -157,7 +157,12 @@ def _difference(test: PairedTest | None) -> Entry:
 
 
 def _result_row(row: CellResult) -> tuple[Entry, ...]:
-    n = Entry(str(row.num), f"of {row.num + row.num_missing}" if row.num_missing else "")
+    beside = (
+        f"of {row.num + row.num_missing}" if row.num_missing else "",
+        f"{row.num_failed} failed" if row.num_failed else "",
+        f"{row.num_judge_failed} not judged" if row.num_judge_failed else "",
+    )
+    n = Entry(str(row.num), "\n".join(part for part in beside if part))
     test = row.to_floor
     return (
         Entry(arm_of(row.cell)),
@@ -170,8 +175,6 @@ def _result_row(row: CellResult) -> tuple[Entry, ...]:
         _difference(row.to_ceiling),
         share_entry(row.recovered),
         mean_entry(row.same_text) if row.same_text is not None else _NONE,
-        Entry(str(row.num_failed)),
-        Entry(str(row.num_judge_failed)) if row.num_judge_failed else _NONE,
     )
 
 

@@ -76,5 +76,5 @@ def p_value(value: float | None) -> str:
 def _number(value: float, digits: int) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    text = f"{value:.{digits}f}"
+    text = f"{value:.{0 if abs(value) >= 1000 else digits}f}"
     return f"−{text[1:]}" if text.startswith("-") and float(text) != 0 else text.lstrip("-")

@@ -7,7 +7,8 @@ Source: Efron & Tibshirani, An Introduction to the Bootstrap (1993), chapters 13
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bootstrap", "mean_difference", "mean_estimate", "mean_ratio", "resampled"]
 
-_CHUNK = 4_000_000  # drawn indices held at a time
+_MOST_COUNTS = 10_000_000  # held at a time, in 8 bytes each
 
 
 def mean_estimate(values: Sequence[float], clusters: Sequence[str] | None = None) -> Estimate:
@@ -84,7 +85,7 @@ def bootstrap(
     if len(sizes) < 2:
         return Estimate(value, None, None, num, "one sample" if num == 1 else "one cluster")
     draws = statistic(_draw(sums, sizes, num_resamples, seed))
-    if np.all(draws == draws[0]):
+    if np.allclose(draws, draws[0], rtol=1e-12, atol=1e-12):
         return Estimate(value, None, None, num, "every draw is the same")
     tails = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
     if method == "bca":
@@ -125,22 +126,29 @@ def _by_cluster(columns: Sequence[Sequence[float]], clusters: Sequence[str] | No
 
 
 def _draw(sums: Array, sizes: Array, num_resamples: int | None, seed: int) -> Array:
+    """Means of drawn clusters, `[columns, resamples]`."""
     import numpy as np
 
     num = len(sizes)
-    total = num_resamples or max(2_000, min(10_000, 20_000_000 // num))
-    rng = np.random.default_rng(seed)
+    total = num_resamples or max(2_000, min(10_000, _MOST_COUNTS // num))
+    size = max(1, _MOST_COUNTS // num)
     parts = []
-    for size in _chunks(total, max(1, _CHUNK // num)):
-        drawn = rng.integers(0, num, (size, num))  # [resamples, clusters]
-        parts.append(np.stack([column[drawn].sum(axis=1) for column in sums]) / sizes[drawn].sum(axis=1))
+    for chunk, start in enumerate(range(0, total, size)):
+        counts = _counts(num, min(size, total - start), seed, chunk)
+        parts.append((counts @ sums.T / (counts @ sizes)[:, None]).T)
     means: Array = np.concatenate(parts, axis=1)
     return means
 
 
-def _chunks(total: int, size: int) -> Iterator[int]:
-    for start in range(0, total, size):
-        yield min(size, total - start)
+@lru_cache(maxsize=2)
+def _counts(num: int, num_resamples: int, seed: int, chunk: int) -> Array:
+    """How often each cluster is drawn, `[resamples, clusters]`; the same for all arms on the same samples."""
+    import numpy as np
+
+    drawn = np.random.default_rng((seed, chunk)).integers(0, num, (num_resamples, num))
+    places = drawn + num * np.arange(num_resamples)[:, None]
+    counts: Array = np.bincount(places.ravel(), minlength=num * num_resamples).astype(np.float64)
+    return counts.reshape(num_resamples, num)
 
 
 def _corrected(

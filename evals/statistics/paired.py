@@ -6,7 +6,6 @@ probability 1/2, so the smaller count is binomial.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -50,5 +49,8 @@ def compare_pairs(
 def mcnemar(num_wins: int, num_losses: int) -> float:
     """The two-sided exact p-value of so many discordant pairs each way; 1 where there are none."""
     num = num_wins + num_losses
-    below = sum(math.comb(num, k) for k in range(min(num_wins, num_losses) + 1))
-    return min(1.0, 2 * below / 2**num)  # of whole numbers: exact, however many there are
+    ways, below = 1, 1  # whole numbers: exact, however many pairs there are
+    for k in range(min(num_wins, num_losses)):
+        ways = ways * (num - k) // (k + 1)
+        below += ways
+    return min(1.0, 2 * below / 2**num)
