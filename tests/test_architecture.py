@@ -66,10 +66,11 @@ CAPTIONERS = ("asymspec_agents/attachments/captioners.py",)
 WORKER = ("asymspec_agents/attachments/worker/",)
 EVALS = ("evals/",)
 AGENTS = ("evals/agents/",)
+MEMORY = ("evals/systems/memory.py",)
 
 # Optional packages: which files may need them to be imported, and which may import them inside a function.
 OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "torch": (ENGINE + DECODING + VLLM + LLMLINGUA, LAZY_ENGINE + PROBE + CAPTIONERS),
+    "torch": (ENGINE + DECODING + VLLM + LLMLINGUA, LAZY_ENGINE + PROBE + CAPTIONERS + MEMORY),
     "transformers": (ENGINE + LLMLINGUA, LAZY_ENGINE + WEIGHTS + CAPTIONERS),
     "numpy": (ENGINE + VLLM + LLMLINGUA, COMPRESS + ATTACHMENTS + EVALS),
     "jinja2": (ENGINE, ()),
