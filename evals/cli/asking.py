@@ -70,10 +70,11 @@ class Asked:
 
 def suites_of(args: argparse.Namespace, before: Plan | None) -> tuple[Suite, ...]:
     """The suites that are named, or else the folder's. Raises ConfigurationError where there is none."""
-    names = tuple(dict.fromkeys(args.suites)) or tuple(before.suites if before else ())
+    names = args.suites or tuple(before.suites if before else ())
     if not names:
         raise ConfigurationError("no suite is named; `python -m evals list` has them")
-    return tuple(map(suite_named, names))
+    suites = {suite.name: suite for suite in map(suite_named, names)}
+    return tuple(suites.values())
 
 
 def cells_for(
@@ -91,9 +92,9 @@ def cells_for(
             continue
         views = tuple(map(ViewSpec.parse, args.view or suite.default_views))
         cells[suite.name] = cells_of(arms, views)
-    for cell in dict.fromkeys(cell for several in cells.values() for cell in several):
-        if cell.view is not None:
-            check_view(cell.view)
+    for view in {str(cell.view): cell.view for several in cells.values() for cell in several}.values():
+        if view is not None:
+            check_view(view)
     return cells
 
 
@@ -162,9 +163,9 @@ def asked_before(data: Data, before: Plan, cells: tuple[Cell, ...]) -> Asked:
     return Asked(data, tuple(sample for sample in samples if sample is not None), cells)
 
 
-def selection(args: argparse.Namespace) -> str:
+def selection(args: argparse.Namespace, before: Plan | None) -> str:
     """How samples were chosen, for the run's provenance."""
     parts = [f"samples={args.samples}"] if args.samples else []
     parts += [f"ids of {Path(args.ids).name}"] if args.ids else []
     parts += args.only
-    return ", ".join(parts) or "all, or those of the folder"
+    return ", ".join(parts) or ("all" if before is None else "as before")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from asymspec_agents.errors import ConfigurationError
@@ -68,25 +68,33 @@ def _sweep(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def data_paths(given: Sequence[str], suites: Sequence[str]) -> dict[str, Path]:
-    """The local data of each suite: of `NAME=PATH`, or of one path that is all suites'.
+    """The local data of each suite: of `SUITE=PATH`, or of one path that is every suite's.
 
-    Raises ConfigurationError where a name is no suite of the run, or stands twice, or a path is missing.
+    A suite's name without its options is meant for all its variants. Raises ConfigurationError where a name
+    is no suite of the run, a suite gets two paths, or a path is missing.
     """
     paths: dict[str, Path] = {}
     for text in given:
-        name, separator, path = text.partition("=")
-        is_named = bool(separator) and not Path(text).exists()
-        if is_named and name not in suites:
-            known = "not of this run" if name in SUITES else "unknown"
-            raise ConfigurationError(f"--data {text!r}: suite {name!r} is {known}; here: {', '.join(suites)}")
-        for suite in (name,) if is_named else suites:
-            if suite in paths:
-                raise ConfigurationError(f"--data {text!r}: {suite!r} has the data {paths[suite]} already")
-            paths[suite] = Path(path if is_named else text).expanduser()
-    for suite, place in paths.items():
-        if not place.exists():
-            raise ConfigurationError(f"--data: {place} (of {suite}) does not exist")
+        for name, place in _places(text, suites):
+            if name in paths:
+                raise ConfigurationError(f"--data {text!r}: {name!r} has the data {paths[name]} already")
+            paths[name] = place
+            if not place.exists():
+                raise ConfigurationError(f"--data {text!r}: {place} does not exist")
     return paths
+
+
+def _places(text: str, suites: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    prefixes = {*suites, *(name.partition(":")[0] for name in suites)}
+    for prefix in sorted(prefixes, key=len, reverse=True):
+        if text.startswith(f"{prefix}="):
+            meant = [name for name in suites if prefix in (name, name.partition(":")[0])]
+            return iter([(name, Path(text[len(prefix) + 1 :]).expanduser()) for name in meant])
+    name, separator, _ = text.partition("=")
+    if separator and not Path(text).exists():
+        known = "not of this run" if name in SUITES else "unknown"
+        raise ConfigurationError(f"--data {text!r}: suite {name!r} is {known}; here: {', '.join(suites)}")
+    return iter([(name, Path(text).expanduser()) for name in suites])
 
 
 def only_of(given: Sequence[str]) -> dict[str, frozenset[str]]:

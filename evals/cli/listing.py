@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import inspect
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,7 @@ class _SuiteRow:
     metric: str
     views: tuple[str, ...]
     needs_judge: bool
+    options: tuple[str, ...]
     source: str
 
 
@@ -64,13 +66,20 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(content, indent=1))
         return 0
     print_table(
-        ("suite", "what it is", "metric", "default views", "judge"),
+        ("suite", "what it is", "metric", "default views", "judge", "options"),
         [
-            (row.name, row.title, row.metric, " ".join(row.views), "needed" if row.needs_judge else "-")
+            (
+                row.name,
+                row.title,
+                row.metric,
+                " ".join(row.views),
+                "needed" if row.needs_judge else "-",
+                " ".join(row.options) or "-",
+            )
             for row in suites
         ],
     )
-    print("\nData: the official release is fetched, or taken from --data NAME=PATH.")
+    print("\nData, fetched or taken from --data SUITE=PATH:")
     for row in suites:
         print(f"  {row.name}: {row.source}")
     print()
@@ -82,6 +91,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _row(name: str) -> _SuiteRow:
     suite = suite_named(name)
-    return _SuiteRow(
-        name, suite.title, suite.metric, tuple(suite.default_views), suite.needs_judge, suite.source
-    )
+    options = tuple(inspect.signature(type(suite)).parameters)
+    views = tuple(suite.default_views)
+    return _SuiteRow(name, suite.title, suite.metric, views, suite.needs_judge, options, suite.source)

@@ -7,7 +7,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asymspec_agents.errors import ConfigurationError
 
@@ -16,7 +16,7 @@ from ..plan import Plan, merged
 from ..progress import shown
 from ..provenance import provenance
 from ..record_log import Entry
-from ..run_folder import RunFolder, read_run
+from ..run_folder import RunFolder, read_plan, read_run
 from ..runner import rescore
 from ..runner import run as run_jobs
 from ..suite import Suite
@@ -24,6 +24,9 @@ from .asking import Asked, ask, asked_before, cells_for, load_data, seed_of, sel
 from .dry_run import print_plan
 from .models import add_judge, add_system, has_judge, open_judge, system_options
 from .telling import rows_of, tell_end, tell_more
+
+if TYPE_CHECKING:
+    from ..systems import SystemOptions
 
 __all__ = ["add_parser", "run"]
 
@@ -102,19 +105,16 @@ def run(args: argparse.Namespace) -> int:
         return _dry_run(args)
     if args.out is None:
         raise ConfigurationError("--out is missing; name the run's folder, new or to be gone on with")
-    if args.rescore:
-        _check_rescoring(args)
     try:
-        with RunFolder(args.out) as folder:
-            (_rescore if args.rescore else _run)(args, folder)
-            return tell_end(folder)
+        return (_rescore if args.rescore else _run)(args)
     except KeyboardInterrupt:
         print("stopped; what is recorded is whole. The same command goes on", file=sys.stderr)
         return 130
 
 
 def _dry_run(args: argparse.Namespace) -> int:
-    found = read_run(args.out) if args.out is not None and (args.out / "run.json").exists() else None
+    is_begun = args.out is not None and read_plan(args.out) is not None
+    found = read_run(args.out) if is_begun else None
     before = found.plan if found else None
     suites = suites_of(args, before)
     cells = cells_for(args, suites, before)
@@ -122,14 +122,26 @@ def _dry_run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _run(args: argparse.Namespace, folder: RunFolder) -> None:
-    from evals.systems import open_system
-
-    before = folder.plan
+def _run(args: argparse.Namespace) -> int:
+    # What is wrong on the command line is said before the folder is touched, and a folder is locked before
+    # data and models are loaded.
+    options = system_options(args)
+    before = read_plan(args.out)
     suites = suites_of(args, before)
     _check_judge(args, suites)
+    cells_for(args, suites, before)
+    with RunFolder(args.out) as folder:
+        _ask(args, suites, options, folder)
+        return tell_end(folder)
+
+
+def _ask(
+    args: argparse.Namespace, suites: Sequence[Suite], options: SystemOptions, folder: RunFolder
+) -> None:
+    from evals.systems import open_system
+
     _check_whole(folder)
-    options = system_options(args)
+    before = folder.plan
     asked = ask(args, load_data(args, suites), cells_for(args, suites, before), before)
     if before is not None:  # all that can be known before a model is loaded
         judges = {name: suite.judge for name, suite in before.suites.items()}
@@ -169,10 +181,17 @@ def _check_rescoring(args: argparse.Namespace) -> None:
             )
 
 
-def _rescore(args: argparse.Namespace, folder: RunFolder) -> None:
-    before = folder.plan
-    if before is None:
+def _rescore(args: argparse.Namespace) -> int:
+    _check_rescoring(args)
+    if read_plan(args.out) is None:
         raise ConfigurationError(f"--rescore: there is no run in {args.out}")
+    with RunFolder(args.out) as folder:
+        if folder.plan is not None:
+            _score(args, folder, folder.plan)
+        return tell_end(folder)
+
+
+def _score(args: argparse.Namespace, folder: RunFolder, before: Plan) -> None:
     suites = suites_of(args, before)
     for suite in suites:
         if suite.name not in before.suites:
@@ -204,7 +223,7 @@ def _plan(
     system: dict[str, Any],
     judge_of: Callable[[str], str | None],
 ) -> Plan:
-    facts = {"rescored": True} if args.rescore else {"selection": selection(args)}
+    facts = {"rescored": True} if args.rescore else {"selection": selection(args, before)}
     return Plan(
         system=system,
         options={"seed": seed_of(args, before)},
@@ -234,7 +253,7 @@ def _check_whole(folder: RunFolder) -> None:
 def _check_cells(system: Any, cells: Iterable[Cell]) -> None:
     """Raises ConfigurationError naming every cell that the system can't answer, and why."""
     problems = []
-    for cell in dict.fromkeys(cells):
+    for cell in {str(cell): cell for cell in cells}.values():
         try:
             system.check(cell)
         except ConfigurationError as error:
