@@ -23,7 +23,7 @@ from ..suite import Suite
 from .asking import Asked, ask, asked_before, cells_for, load_data, seed_of, selection, suites_of
 from .dry_run import print_plan
 from .models import add_judge, add_system, has_judge, open_judge, system_options
-from .telling import rows_of, tell_end, tell_more
+from .telling import rows_of, tell_end, tell_start
 
 if TYPE_CHECKING:
     from ..systems import SystemOptions
@@ -157,7 +157,7 @@ def _ask(
         jobs = [part.job(plan, judge) for part in asked]
         _check_cells(system, (cell for job in jobs for cell in job.cells))
         folder.write_plan(plan)
-        tell_more(asked, jobs)
+        tell_start(asked, jobs, plan, args.samples)
 
         def redo(entry: Entry) -> bool:
             return bool(args.retry_failed) and entry.failed_at is not None

@@ -7,13 +7,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from ..plan import Plan
 from ..progress import Row
 from ..record_log import Entry
 from ..run_folder import RunFolder
 from ..runner import Job
 from .asking import Asked
 
-__all__ = ["rows_of", "tell_end", "tell_more"]
+__all__ = ["rows_of", "tell_end", "tell_start"]
 
 
 def rows_of(jobs: Iterable[Job], folder: RunFolder, redo: Callable[[Entry], bool]) -> list[Row]:
@@ -32,9 +33,20 @@ def rows_of(jobs: Iterable[Job], folder: RunFolder, redo: Callable[[Entry], bool
     return rows
 
 
-def tell_more(asked: Sequence[Asked], jobs: Sequence[Job]) -> None:
-    """Tells where a run asks more than its command line names."""
+def tell_start(
+    asked: Sequence[Asked], jobs: Sequence[Job], plan: Plan, num_samples: int | str | None
+) -> None:
+    """Tells where a run asks more than its command line names, or less, and goes on with other code."""
+    revisions = list(dict.fromkeys(str(start.get("revision")) for start in plan.provenance))
+    if len(revisions) > 1:
+        print(f"note: the run was made with several revisions: {', '.join(revisions)}", file=sys.stderr)
     for part, job in zip(asked, jobs, strict=True):
+        if isinstance(num_samples, int) and len(part.samples) < num_samples:
+            print(
+                f"note: {num_samples} samples are asked of {job.suite.name}, "
+                f"which has {len(part.samples)} to choose from",
+                file=sys.stderr,
+            )
         if (len(job.samples), len(job.cells)) != (len(part.samples), len(part.cells)):
             print(
                 f"note: with what the folder asks already, that is {len(job.samples)} samples and "
