@@ -12,8 +12,8 @@ from evals.outages import OutageError, is_outage
 from evals.run_folder import RunFolder
 from evals.runner import run
 from evals.sample import Sample
-from tests.evals.made_runs import Judging, Watch, job_of, made_folder, raises, records_of
 from tests.evals.made_up import MadeSystem, MadeUpJudged
+from tests.evals.runner_fixtures import Judging, Watch, job_of, made_folder, raises, records_of
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from evals.run_folder import RunFolder, read_run
 from evals.runner import rescore, run
 from evals.sample import Sample
 from evals.suite import Judge
-from tests.evals.made_runs import CELLS, Judging, Watch, job_of, made_folder, raises, records_of
 from tests.evals.made_up import MadeSystem, MadeUp, MadeUpJudged
+from tests.evals.runner_fixtures import CELLS, Judging, Watch, job_of, made_folder, raises, records_of
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_failing_arm_is_recorded_and_the_others_go_on(folder: RunFolder) -> No
     failure = records["q1", "drafter"].failure
     assert failure is not None
     assert (failure.stage, failure.error_type) == ("answer", "RuntimeError")
-    assert failure.message.startswith("no memory\ufffd (made_runs.py, line ")
+    assert failure.message.startswith("no memory\ufffd (runner_fixtures.py, line ")
     exited = records["q1", "ceiling"].failure
     assert exited is not None
     assert exited.error_type == "SystemExit"
