@@ -39,8 +39,8 @@ class SuitePlan(_Plain):
 class Plan(_Plain):
     """A run. `system` says what was measured, `options` how samples were chosen; neither may change.
 
-    `provenance` has one entry for each time the run was started. `rescoring` is true from the start of a new
-    scoring to its end: between them, old and new scores stand side by side.
+    `provenance` has one entry for each time the run was started. `rescoring` names the suites whose new
+    scoring has begun and not ended: old and new scores stand side by side there.
     """
 
     format: Literal[1] = 1
@@ -48,7 +48,7 @@ class Plan(_Plain):
     options: dict[str, Any]
     suites: dict[str, SuitePlan]
     provenance: tuple[dict[str, Any], ...] = ()
-    rescoring: bool = False
+    rescoring: tuple[str, ...] = ()
 
     @property
     def keys(self) -> frozenset[tuple[str, str, str]]:

@@ -60,7 +60,7 @@ def scan(path: Path) -> Log:
     with contextlib.ExitStack() as stack:
         try:
             file = stack.enter_context(path.open("rb"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return Log({}, 0, False)
         line = file.readline()
         for number in range(1, 2**63):

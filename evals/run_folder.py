@@ -19,7 +19,7 @@ from .plan import Plan
 from .record_log import Entry, Log, RecordWriter, read_at, scan
 from .records import Record
 
-__all__ = ["Run", "RunFolder", "read_run"]
+__all__ = ["Run", "RunFolder", "read_plan", "read_run"]
 
 _PLAN, _RECORDS, _LOCK = "run.json", "records.jsonl", "run.lock"
 
@@ -43,7 +43,7 @@ def read_run(folder: Path) -> Run:
     Raises ConfigurationError where the folder is none of a run, or a file of it can't be read.
     """
     log = scan(folder / _RECORDS)  # before the plan, which only grows: no record is outside it then
-    plan = _read_plan(folder)
+    plan = read_plan(folder)
     if plan is None:
         raise ConfigurationError(f"{folder} is no run folder: there is no {_PLAN} in it")
     _check_keys(folder, plan, log.entries)
@@ -63,7 +63,7 @@ class RunFolder:
         self.path = path
         with contextlib.ExitStack() as stack:
             stack.enter_context(_locked(path))
-            self.plan = _read_plan(path)
+            self.plan = read_plan(path)
             others = {entry.name for entry in path.iterdir()} - {_LOCK, f"{_PLAN}.new"}
             if self.plan is None and others:
                 raise ConfigurationError(
@@ -137,7 +137,8 @@ def _locked(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _read_plan(folder: Path) -> Plan | None:
+def read_plan(folder: Path) -> Plan | None:
+    """The plan of a folder, None where there is none; raises ConfigurationError where it can't be read."""
     path = folder / _PLAN
     try:
         content: Any = json.loads(path.read_bytes())

@@ -14,10 +14,15 @@ __all__ = ["LongPart", "Sample"]
 
 @dataclass(frozen=True, slots=True)
 class LongPart:
-    """A text that a compressed view may shorten: `part` is None where the message's content is a string."""
+    """A text that a compressed view may shorten: `part` is None where the message's content is a string.
+
+    `text` is given for a part that has none, such as an image: it is what a compressed view shows there,
+    shortened like any other text, and what the full view shows to a model that does not see.
+    """
 
     message: int
     part: int | None = None
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,9 @@ def checked_ids(suite: str, samples: Sequence[Sample]) -> Sequence[Sample]:
         raise ConfigurationError(f"suite={suite!r}: the data holds no sample")
     twice = [name for name, count in Counter(sample.id for sample in samples).items() if count > 1]
     if twice:
-        raise ConfigurationError(f"suite={suite!r}: {len(twice)} ids stand twice in the data: {twice[0]!r}, …")
+        raise ConfigurationError(
+            f"suite={suite!r}: {len(twice)} ids stand twice in the data: {twice[0]!r}, …"
+        )
     return samples
 
 
@@ -46,7 +48,7 @@ def chosen(
     only: Mapping[str, frozenset[str]] | None = None,
     seed: int = 0,
 ) -> tuple[Sample, ...]:
-    """The first `num_samples` of those with one of the ids and, in each group of `only`, one of its values."""
+    """The first `num_samples` with one of the ids and, in each group of `only`, one of its values."""
     kept = (
         sample
         for sample in shuffled(suite, samples, seed)

@@ -37,6 +37,10 @@ class Asker(Protocol):
     def cell(self) -> Cell:
         """Which arm, on which view."""
 
+    @property
+    def sees_images(self) -> bool:
+        """Whether all models that read the full view in this arm see images; else they are given text."""
+
     def ask(
         self,
         messages: Sequence[Message | Mapping[str, Any]],

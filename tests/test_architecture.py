@@ -66,10 +66,11 @@ CAPTIONERS = ("asymspec_agents/attachments/captioners.py",)
 WORKER = ("asymspec_agents/attachments/worker/",)
 EVALS = ("evals/",)
 AGENTS = ("evals/agents/",)
+MEMORY = ("evals/systems/memory.py",)
 
 # Optional packages: which files may need them to be imported, and which may import them inside a function.
 OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "torch": (ENGINE + DECODING + VLLM + LLMLINGUA, LAZY_ENGINE + PROBE + CAPTIONERS),
+    "torch": (ENGINE + DECODING + VLLM + LLMLINGUA, LAZY_ENGINE + PROBE + CAPTIONERS + MEMORY),
     "transformers": (ENGINE + LLMLINGUA, LAZY_ENGINE + WEIGHTS + CAPTIONERS),
     "numpy": (ENGINE + VLLM + LLMLINGUA, COMPRESS + ATTACHMENTS + EVALS),
     "jinja2": (ENGINE, ()),
@@ -110,7 +111,7 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "pyarrow": ((), EVALS),
     "rapidfuzz": ((), EVALS),
     "scipy": ((), EVALS),
-    "platformdirs": ((), WEIGHTS),
+    "platformdirs": ((), WEIGHTS + EVALS),
     "rich": ((), WEIGHTS + CLI + EVALS),
 }
 
@@ -307,7 +308,7 @@ def test_every_package_folder_is_a_package() -> None:
 
 
 def _python_files() -> Iterator[Path]:
-    folders = ("asymspec_agents", "integrations", "tests", "examples", "benchmarks")
+    folders = ("asymspec_agents", "benchmarks", "evals", "examples", "integrations", "tests")
     return itertools.chain.from_iterable((ROOT / folder).rglob("*.py") for folder in folders)
 
 

@@ -37,6 +37,7 @@ class TokenModel:
         module.train(False)
         self._module = module
         self._device = next(module.parameters()).device
+        self.num_parameters = sum(weights.numel() for weights in module.parameters())
         self._opening, self._closing = tokenizer.cls_token_id, tokenizer.sep_token_id
         self._padding = tokenizer.pad_token_id
         self._max_tokens = max_tokens

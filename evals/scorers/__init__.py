@@ -1,0 +1,1 @@
+"""Official scoring rules, re-implemented from their documented behaviour; each file names its source."""
