@@ -13,9 +13,10 @@ from .indexed import CLUSTER, Indexed, index_records, shows_texts, slim
 from .results import CellResult, GroupResult, GroupRow, Section, SuiteResult
 from .sweeps import floor_of, named_cell, sweeps_of
 
-__all__ = ["MAX_GROUP_VALUES", "analyse", "indexed_suites", "main_cell"]
+__all__ = ["MAX_GROUP_VALUES", "RESCORING", "analyse", "indexed_suites", "main_cell"]
 
 MAX_GROUP_VALUES = 20
+RESCORING = "A new scoring has begun and not ended: old and new scores stand side by side."
 _MAX_GROUPS = 12
 
 
@@ -32,8 +33,8 @@ def indexed_suites(run: Run) -> tuple[Indexed, ...]:
     )
 
 
-def analyse(data: Indexed) -> SuiteResult:
-    """One suite's results."""
+def analyse(data: Indexed, *, is_rescoring: bool = False) -> SuiteResult:
+    """One suite's results; `is_rescoring` where a new scoring of it has begun and not ended."""
     clusters = data.cluster_of
     suite = data.suite
     return SuiteResult(
@@ -46,7 +47,7 @@ def analyse(data: Indexed) -> SuiteResult:
         num_clusters=None if clusters is None else len(set(clusters.values())),
         sections=tuple(_section(data, view) for view in _views(data)),
         sweeps=sweeps_of(data),
-        notes=tuple(_notes(data)),
+        notes=(*([RESCORING] if is_rescoring else []), *_notes(data)),
     )
 
 

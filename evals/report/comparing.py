@@ -8,7 +8,7 @@ from asymspec_agents.errors import ConfigurationError
 
 from ..run_folder import read_run
 from ..statistics import compare_pairs
-from .analysis import indexed_suites
+from .analysis import RESCORING, indexed_suites
 from .indexed import Indexed, shows_texts
 from .planned import provenance_of
 from .safe import clipped
@@ -60,6 +60,11 @@ def compare(left: Path, right: Path) -> str:
             parts += [f"## Provenance: {markdown_text(name)}\n", markdown_table(Table("", columns, rows))]
         if not all(name in side for side in sides):
             parts.append(f"Only one run has records of {markdown_text(name)}.\n")
+    parts += [
+        f"{side}, {markdown_text(name)}: {RESCORING}\n"
+        for side, run in zip(("Left", "Right"), runs, strict=True)
+        for name in run.plan.rescoring
+    ]
     parts += bodies
     return "\n".join(parts)
 

@@ -163,4 +163,6 @@ def _order(cell: Cell) -> tuple[Any, ...]:
     """Floor, the drafter beside AsymSpec, other modes, other methods, the control, Ceiling."""
     arm = cell.arm.name
     place = _FIRST.index(arm) if arm in _FIRST else 100 + _LAST.index(arm) if arm in _LAST else 50
-    return place, arm, sorted((k, str(v)) for k, v in cell.arm.options.items()), str(cell)
+    options = sorted((name, str(value)) for name, value in cell.arm.options.items())
+    view = (cell.view.method, -(cell.view.size or 0)) if cell.view is not None else ("", 0)
+    return place, arm, options, view

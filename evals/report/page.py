@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..run_folder import Run
 from .drill import MAX_BYTES, drill_down
 from .indexed import Indexed
-from .planned import provenance_of
+from .planned import beside, provenance_of
 from .plots import Plot, forest_plot, section_plots, sweep_plot
 from .results import Section, SuiteResult
 from .safe import clipped, safe
@@ -21,16 +21,6 @@ __all__ = ["MAX_PLOTTED_SECTIONS", "html_report"]
 
 MAX_PLOTTED_SECTIONS = 12
 _HERE = Path(__file__).parent
-_BESIDE = (
-    "date",
-    "cpu",
-    "gpu",
-    "revision",
-    "asymspec_agents",
-    "system.verifier",
-    "system.drafter",
-    "dataset",
-)
 
 
 def html_report(run: Run, suites: Sequence[tuple[Indexed, SuiteResult]]) -> str:
@@ -65,16 +55,17 @@ def _suite(run: Run, data: Indexed, suite: SuiteResult, number: int, max_bytes: 
         *(f'<p class="note">{safe(note)}</p>' for note in suite.notes),
     ]
     facts = provenance_of(run.plan, suite.name)
+    origin = f'<p class="soft">{safe(beside(facts))}</p>'
     for place, section in enumerate(suite.sections):
         parts.append(_section(suite, section, f"p{number}-{place}-", place < MAX_PLOTTED_SECTIONS))
-        parts.append(_provenance_line(facts))
+        parts.append(origin)
     for place, sweep in enumerate(suite.sweeps):
         parts.append(f"<h3>Sweep: {safe(sweep.name)}, {safe(sweep.arm)}</h3>")
         if sweep.statement:
             parts.append(f'<p class="says">{safe(sweep.statement)}</p>')
         if place < MAX_PLOTTED_SECTIONS:
             parts.append(_figure(sweep_plot(sweep, suite, f"s{number}-{place}")))
-        parts.append(_table(sweep_table(sweep)))
+        parts += [_table(sweep_table(sweep)), origin]
     entries = "".join(
         f"<dt>{safe(name)}</dt><dd>{safe(clipped(text, 2_000))}</dd>" for name, text in facts.items()
     )
@@ -82,22 +73,6 @@ def _suite(run: Run, data: Indexed, suite: SuiteResult, number: int, max_bytes: 
     main = suite.sections[0].main
     parts.append(drill_down(run, data, suite, main, floor_of(data, suite.sections[0].view), max_bytes))
     return "".join(parts)
-
-
-def _provenance_line(facts: Mapping[str, str]) -> str:
-    """The facts that stand beside every table; all of them are further down."""
-    wanted = (
-        "date",
-        "cpu",
-        "gpu",
-        "revision",
-        "asymspec_agents",
-        "system.verifier",
-        "system.drafter",
-        "dataset",
-    )
-    shown = [f"{name.rpartition('.')[2]} {clipped(facts[name], 160)}" for name in wanted if name in facts]
-    return f'<p class="soft">{safe(" · ".join(shown))}</p>' if shown else ""
 
 
 def _section(suite: SuiteResult, section: Section, name: str, is_plotted: bool) -> str:

@@ -6,10 +6,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..plan import Plan
+from .safe import clipped
 
-__all__ = ["provenance_of"]
+__all__ = ["beside", "provenance_of"]
 
 _SHOWN = 12  # characters of a fingerprint
+_BESIDE = (
+    "date",
+    "cpu",
+    "system.device",
+    "revision",
+    "asymspec_agents",
+    "torch",
+    "system.server",
+    "system.verifier",
+    "system.drafter",
+    "system.dtype",
+    "dataset",
+)
 
 
 def provenance_of(plan: Plan, suite: str) -> dict[str, str]:
@@ -36,6 +50,12 @@ def provenance_of(plan: Plan, suite: str) -> dict[str, str]:
         **dict(_flat("options", plan.options)),
         **{name: "; ".join(texts) for name, texts in flat.items()},
     }
+
+
+def beside(facts: Mapping[str, str]) -> str:
+    """The facts that stand beside every table, in one line; all of them are told once a suite."""
+    shown = [(name.rpartition(".")[2], facts[name]) for name in _BESIDE if name in facts]
+    return " · ".join(f"{name} {clipped(value, 160)}" for name, value in shown)
 
 
 def _flat(name: str, value: Any) -> list[tuple[str, str]]:

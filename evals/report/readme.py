@@ -65,9 +65,7 @@ def _row(suite: Mapping[str, Any], section: Mapping[str, Any]) -> str:
         str((main or ceiling or floor or {}).get("num", "")),
         *(_mean(row) for row in (floor, drafter, main, ceiling)),
         _recovered(main),
-        _estimate((main or {}).get("to_floor") and main["to_floor"]["difference"], signed=True)
-        if main
-        else "–",
+        _gain(main),
         _control(control),
         _ratio(costs.get("prefill_flops")),
         _ratio(costs.get("wall_clock")),

@@ -27,7 +27,7 @@ def write_report(folder: Path, output: Path) -> None:
     indexed = indexed_suites(run)
     if not indexed:
         raise ConfigurationError(f"{folder} has no records yet; run it first")
-    suites = [(data, analyse(data)) for data in indexed]
+    suites = [(data, analyse(data, is_rescoring=data.name in run.plan.rescoring)) for data in indexed]
     results = [result for _, result in suites]
     output.mkdir(parents=True, exist_ok=True)
     numbers = json.dumps(summary(run.plan, results), indent=1, ensure_ascii=False, allow_nan=False)

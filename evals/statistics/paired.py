@@ -53,4 +53,4 @@ def mcnemar(num_wins: int, num_losses: int) -> float:
     for k in range(min(num_wins, num_losses)):
         ways = ways * (num - k) // (k + 1)
         below += ways
-    return min(1.0, 2 * below / 2**num)
+    return min(1.0, below / (1 << num) * 2)

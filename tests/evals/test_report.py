@@ -206,6 +206,12 @@ def test_an_unknown_suite_is_reported_by_its_first_value_and_without_texts(tmp_p
     assert "answer 1" not in (tmp_path / "report" / "report.html").read_text("utf-8")
 
 
+def test_a_scoring_under_way_is_told(tmp_path: Path) -> None:
+    summary = report(by_hand(), tmp_path, rescoring=("made",))
+    assert "side by side" in summary["suites"][0]["notes"][0]
+    assert "side by side" in compare(tmp_path / "run", tmp_path / "run")
+
+
 def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no run"):
         write_report(tmp_path, tmp_path / "report")
