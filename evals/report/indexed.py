@@ -83,9 +83,14 @@ class Indexed:
         return all(value in (0.0, 1.0) for values in self.values.values() for value in values.values())
 
     def value(self, record: Record) -> float:
-        """A record's metric; 0 where it failed or was given none."""
+        """A record's metric; 0 where it failed. Raises ConfigurationError where the score lacks it."""
         if self.suite is not None:
-            return self.suite.value(record)
+            try:
+                return self.suite.value(record)
+            except KeyError as error:
+                raise ConfigurationError(
+                    f"the score of {' · '.join(record.key)} has no value {error}; score the run anew"
+                ) from error
         return 0.0 if record.score is None else record.score.values.get(self.metric, 0.0)
 
     def common(self, *cells: str) -> list[str]:

@@ -64,7 +64,7 @@ def markdown_table(table: Table) -> str:
 def markdown_text(text: str) -> str:
     """Text that Markdown shows as it is, on one line."""
     text = visible(text)
-    text = "".join(f"&#{ord(c)};" if c in "|<>&`*\\" or (c in "[]" and "](" in text) else c for c in text)
+    text = "".join(f"&#{ord(c)};" if c in "|<>&`*\\$~" or (c in "[]" and "](" in text) else c for c in text)
     return " ".join(text.replace("_", "\\_").split())
 
 

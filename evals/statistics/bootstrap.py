@@ -12,7 +12,7 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
-from asymspec_agents.errors import ConfigurationError
+from asymspec_agents.errors import ConfigurationError, MissingDependencyError
 
 from .estimate import LEVEL, Estimate
 
@@ -77,9 +77,9 @@ def bootstrap(
     """
     if method not in ("bca", "percentile"):
         raise ConfigurationError(f"method={method!r} is unknown; methods: bca, percentile")
+    sums, sizes = _by_cluster(columns, clusters)
     import numpy as np
 
-    sums, sizes = _by_cluster(columns, clusters)
     value = float(statistic(sums.sum(axis=1) / sizes.sum()))
     num = int(sizes.sum())
     if len(sizes) < 2:
@@ -108,7 +108,10 @@ def resampled(
 
 def _by_cluster(columns: Sequence[Sequence[float]], clusters: Sequence[str] | None) -> tuple[Array, Array]:
     """Sums of each column by cluster, and the clusters' sizes."""
-    import numpy as np
+    try:
+        import numpy as np
+    except ImportError:
+        raise MissingDependencyError("numpy", "compress") from None
 
     values = np.asarray(columns, dtype=np.float64) if len({len(c) for c in columns}) == 1 else None
     if values is None or values.shape[1] == 0:

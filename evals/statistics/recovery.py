@@ -51,10 +51,10 @@ def recovered_share(
 
     Raises ConfigurationError for no samples or lists of several lengths.
     """
-    import numpy as np
-
     gain, gap = ([a - b for a, b in zip(values, floor, strict=True)] for values in (arm, ceiling))
     draws = resampled([gain, gap], clusters, seed=seed)
+    import numpy as np
+
     without = float(np.mean(draws[1] <= 1e-12))
     total = math.fsum(gap)
     if total <= 1e-12:

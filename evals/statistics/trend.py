@@ -5,8 +5,11 @@ The paper's truncation sweep claims that it does (+26.7 points over Floor at 500
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
 
 from asymspec_agents.errors import ConfigurationError
 
@@ -42,13 +45,16 @@ def severity_trend(gains: Mapping[float, Sequence[float]], clusters: Sequence[st
     """
     if len(gains) < 2:
         raise ConfigurationError(f"gains at {len(gains)} size(s): a trend needs at least two")
-    import numpy as np
-
     sizes = sorted(gains, reverse=True)
-    severity = -np.log2(sizes)
-    weights = (severity - severity.mean()) / ((severity - severity.mean()) ** 2).sum()
-    slope = bootstrap(
-        [gains[size] for size in sizes], lambda means: np.tensordot(weights, means, 1), clusters=clusters
+    severity = [-math.log2(size) for size in sizes]
+    middle = fmean(severity)
+    spread = sum((s - middle) ** 2 for s in severity)
+    weights = [(s - middle) / spread for s in severity]
+
+    def slope(means: Any) -> Any:
+        return sum(weight * mean for weight, mean in zip(weights, means, strict=True))
+
+    columns = [gains[size] for size in sizes]
+    return Trend(
+        tuple(sizes), tuple(fmean(column) for column in columns), bootstrap(columns, slope, clusters=clusters)
     )
-    means = tuple(float(np.mean(gains[size])) for size in sizes)
-    return Trend(tuple(sizes), means, slope)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from asymspec_agents.errors import ConfigurationError
-from evals.records import Record
+from evals.records import Record, Score
 from evals.report import compare, results_table, write_report
 from evals.suite import Suite
 
@@ -204,6 +204,12 @@ def test_an_unknown_suite_is_reported_by_its_first_value_and_without_texts(tmp_p
     assert summary["suites"][0]["shows_texts"] is False
     assert rows(summary)["ceiling"]["mean"]["value"] == 0.75
     assert "answer 1" not in (tmp_path / "report" / "report.html").read_text("utf-8")
+
+
+def test_a_score_without_the_metric_is_refused(tmp_path: Path) -> None:
+    record = answered("q0", "ceiling", 1.0).model_copy(update={"score": Score(values={"other": 1.0})})
+    with pytest.raises(ConfigurationError, match="made · q0 · ceiling has no value 'correct'"):
+        report([record], tmp_path)
 
 
 def test_a_scoring_under_way_is_told(tmp_path: Path) -> None:
