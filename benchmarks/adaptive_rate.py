@@ -27,7 +27,7 @@ from asymspec_agents.views import RateControl, RateState, ViewPolicy
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from benchmarks.provenance import provenance
+from evals.provenance import provenance
 
 COUNTER = CachedCounter(EstimateCounter())
 DIVERGENCES = {"high": (0.4,), "low": (0.0,), "changing": (0.4, 0.0), "none": ()}

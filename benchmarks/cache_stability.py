@@ -42,7 +42,7 @@ from asymspec_agents.router import ContextRouter
 from asymspec_agents.tokens import TokenizerCounter
 from asymspec_agents.views import ViewPolicy
 from asymspec_agents.views.turns import read_history
-from benchmarks.provenance import provenance
+from evals.provenance import provenance
 
 OUTPUT = Path(__file__).parent / "results" / "cache_stability.json"
 BUDGET_SHARE = 0.6  # of a conversation's last full prompt: what the binding budget allows each of its calls

@@ -35,7 +35,7 @@ from asymspec_agents.compress.extractive import Extractive
 from asymspec_agents.compress.headtail import HeadTail
 from asymspec_agents.tokens import TokenizerCounter
 from benchmarks.evidence import Evidence, Question, questions
-from benchmarks.provenance import provenance
+from evals.provenance import provenance
 
 RATIOS = (0.5, 0.3, 0.15)
 MEASURES = ("answer", "supported_answer", "supporting", "supporting_words")

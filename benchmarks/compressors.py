@@ -26,7 +26,7 @@ from asymspec_agents.compress import AutoCompressor, detect_kind
 from asymspec_agents.router import ContextRouter
 from asymspec_agents.tokens import EstimateCounter
 from benchmarks.contents import CONTENTS, content
-from benchmarks.provenance import provenance
+from evals.provenance import provenance
 
 QUERY = "Which request failed, and what is the amount of invoice INV-001234 of cedar harbor?"
 RATIO = 0.3

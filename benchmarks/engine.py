@@ -31,7 +31,7 @@ from asymspec_agents.engine.model import CausalModel
 from asymspec_agents.engine.view import View
 from asymspec_agents.trace import MemoryRecorder, ResponseEvent
 from benchmarks.passages import long_text
-from benchmarks.provenance import provenance
+from evals.provenance import provenance
 
 NUM_DRAFT_TOKENS = 2
 COMPRESSED_SHARE = 0.2

@@ -33,7 +33,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # when run as a script
 
 from benchmarks.gateway_servers import DONE, chunk
-from benchmarks.provenance import provenance
+from evals.provenance import provenance
 
 ROOT = Path(__file__).resolve().parents[1]
 OUTPUT = Path(__file__).parent / "results" / "gateway_load.json"

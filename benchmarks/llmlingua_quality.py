@@ -47,7 +47,7 @@ from asymspec_agents.compress.llmlingua import LLMLingua2, nothing_protected
 from asymspec_agents.compress.ranking import default_ranker
 from asymspec_agents.compress.terms import terms
 from asymspec_agents.tokens import EstimateCounter, TokenCounter, TokenizerCounter
-from benchmarks.provenance import provenance
+from evals.provenance import provenance
 
 NUM_RESAMPLES = 1_000
 LONGBENCH = ("hotpotqa", "musique", "2wikimqa")

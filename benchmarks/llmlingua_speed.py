@@ -43,7 +43,7 @@ from asymspec_agents.router import ContextRouter
 from asymspec_agents.tokens import EstimateCounter
 from asymspec_agents.views import ViewPolicy
 from benchmarks.passages import long_text
-from benchmarks.provenance import provenance
+from evals.provenance import provenance
 
 COUNTER = EstimateCounter()
 RATE = 0.3

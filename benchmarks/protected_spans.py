@@ -21,7 +21,7 @@ from asymspec_agents.compress.extractive import Extractive
 from asymspec_agents.compress.protected import mentions, protected_spans
 from asymspec_agents.tokens import EstimateCounter
 from benchmarks.contents import CONTENTS, content
-from benchmarks.provenance import provenance
+from evals.provenance import provenance
 
 QUERY = "Which request failed, and what is the amount of invoice INV-000023 of cedar harbor?"
 RATIOS = (0.5, 0.3, 0.15)

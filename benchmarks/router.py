@@ -25,7 +25,7 @@ from asymspec_agents.compress.base import Rendition
 from asymspec_agents.router import ContextRouter
 from asymspec_agents.tokens import EstimateCounter, TokenCounter
 from asymspec_agents.views import ViewPolicy
-from benchmarks.provenance import provenance
+from evals.provenance import provenance
 
 NUM_TURNS = 200
 RESULT_CHARS = 5_000

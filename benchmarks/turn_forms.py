@@ -28,7 +28,7 @@ from asymspec_agents.tokens import EstimateCounter
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from benchmarks.provenance import provenance
+from evals.provenance import provenance
 
 COUNTER = EstimateCounter()
 NUM_RESAMPLES = 2_000

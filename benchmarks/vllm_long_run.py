@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)  # when run as a script: the files beside it must not be taken for packages
 sys.path.insert(1, str(ROOT / "integrations"))
 
-from benchmarks.provenance import provenance  # noqa: E402
+from evals.provenance import provenance  # noqa: E402
 from benchmarks.vllm_clients import Clients  # noqa: E402
 from benchmarks.vllm_requests import CHAT, TEXT, Author, Wish  # noqa: E402
 from benchmarks.vllm_tiny import Process, TinyServer, save_pair  # noqa: E402

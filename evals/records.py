@@ -86,7 +86,11 @@ class Score(_Plain):
 
 
 class Record(_Plain):
-    """One sample answered by one cell."""
+    """One sample answered by one cell.
+
+    Files of records are only ever added to: asked or scored again, a sample's next record has the next
+    `version`, and takes the place of the one before.
+    """
 
     suite: str
     sample: str
@@ -97,6 +101,7 @@ class Record(_Plain):
     failure: Failure | None = None
     finished_at: str = ""
     """ISO 8601, UTC."""
+    version: int = Field(default=1, ge=1)
 
     @property
     def key(self) -> tuple[str, str, str]:

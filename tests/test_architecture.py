@@ -308,7 +308,7 @@ def test_every_package_folder_is_a_package() -> None:
 
 
 def _python_files() -> Iterator[Path]:
-    folders = ("asymspec_agents", "integrations", "tests", "examples", "benchmarks")
+    folders = ("asymspec_agents", "benchmarks", "evals", "examples", "integrations", "tests")
     return itertools.chain.from_iterable((ROOT / folder).rglob("*.py") for folder in folders)
 
 

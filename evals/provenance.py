@@ -16,7 +16,8 @@ __all__ = ["provenance"]
 
 
 def provenance(*packages: str, **facts: Any) -> dict[str, Any]:
-    """Machine, date, revision and the versions of `packages`, with further facts such as n."""
+    """Machine, date, revision and the versions of `packages` (None where one is not installed), with further
+    facts such as n."""
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "revision": _revision(),
@@ -27,9 +28,16 @@ def provenance(*packages: str, **facts: Any) -> dict[str, Any]:
         "platform": platform.platform(),
         "python": platform.python_version(),
         "asymspec_agents": asymspec_agents.__version__,
-        **{package: importlib.metadata.version(package) for package in packages},
+        **{package: _version(package) for package in packages},
         **facts,
     }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def _cpu() -> str:

@@ -1,0 +1,99 @@
+"""`list`, `report` and `compare`, and what `run` makes of its words."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from asymspec_agents.errors import ConfigurationError
+from evals.cells import BASELINES, IDENTICAL, ArmSpec
+from evals.cli.choices import arms_of, data_paths, only_of
+from evals.cli.listing import ARMS
+from evals.suites import SUITES
+from tests.evals.made_command import Command
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    return Command(monkeypatch, capsys, tmp_path / "run")
+
+
+def test_every_suite_arm_and_view_is_listed(command: Command) -> None:
+    told = command("list")
+    assert told.code == 0
+    for name in (*SUITES, *BASELINES, IDENTICAL, "paper", "strict", "extract@SHARE"):
+        assert name in told.out
+    content = json.loads(command("list", "--json").out)
+    assert {row["name"] for row in content["suites"]} == set(SUITES)
+    judged = next(row for row in content["suites"] if row["name"] == "made_up_judged")
+    assert judged["needs_judge"]
+    assert judged["source"] == "nowhere, free"
+    assert judged["views"] == ["head@0.5"]
+
+
+def test_every_arm_there_is_has_a_line_and_can_be_asked_for() -> None:
+    assert set(BASELINES) <= ARMS.keys()
+    for name in ARMS:
+        if name != "GATE+DELTA":
+            assert str(ArmSpec.parse(name)) == name
+
+
+def test_report_and_compare_hand_over_their_folders(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    module = types.ModuleType("evals.report")
+    written: list[tuple[Path, Path]] = []
+    module.write_report = lambda folder, output: written.append((folder, output))  # type: ignore[attr-defined]
+    module.compare = lambda left, right: f"# {left.name} and {right.name}\n"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "evals.report", module)
+    told = command("report", "a")
+    assert told.code == 0
+    assert told.out.splitlines() == [
+        str(Path("a/report") / name) for name in ("report.md", "report.html", "summary.json")
+    ]
+    command("report", "a", "--out", str(tmp_path))
+    assert written == [(Path("a"), Path("a/report")), (Path("a"), tmp_path)]
+    assert command("compare", "a", "b").out == "# a and b\n"
+
+
+def test_sweeps_concern_the_arms_that_have_the_option() -> None:
+    swept = arms_of(["floor", "scd", "symmetric_full", "slack+context:slack=0.5", "paper"], ["beta=1,2"])
+    assert list(map(str, swept)) == [
+        "floor",
+        "scd:beta=1",
+        "scd:beta=2",
+        "symmetric_full",
+        "slack+context:beta=1,slack=0.5",
+        "slack+context:beta=2,slack=0.5",
+        "paper:beta=1",
+        "paper:beta=2",
+    ]
+    assert list(map(str, arms_of(["floor", "floor", "asymspec"]))) == ["floor", "asymspec"]
+    assert list(map(str, arms_of(["asymspec"], ["gamma=0.50, 0.5,1"]))) == [
+        "asymspec:gamma=0.5",
+        "asymspec:gamma=1",
+    ]
+
+
+def test_data_is_of_one_suite_or_of_all(tmp_path: Path) -> None:
+    (tmp_path / "a=b").mkdir()
+    (tmp_path / "c").mkdir()
+    here, there = str(tmp_path / "a=b"), str(tmp_path / "c")
+    assert data_paths([here], ["s", "t"]) == {"s": Path(here), "t": Path(here)}
+    assert data_paths([f"s={here}", f"t={there}"], ["s", "t"]) == {"s": Path(here), "t": Path(there)}
+    variants = ["react:budget=1", "react:budget=2", "t"]
+    assert data_paths([f"react={there}"], variants) == {name: Path(there) for name in variants[:2]}
+    assert data_paths([f"react:budget=1={there}"], variants) == {"react:budget=1": Path(there)}
+    with pytest.raises(ConfigurationError, match=r"'s' has the data .* already"):
+        data_paths([here, f"s={there}"], ["s"])
+
+
+def test_groups_are_collected() -> None:
+    assert only_of(["level=1", "level=2", "kind=a=b"]) == {
+        "level": frozenset({"1", "2"}),
+        "kind": frozenset({"a=b"}),
+    }
