@@ -115,7 +115,7 @@ def shown(rows: Sequence[Row], stream: TextIO) -> Iterator[Tally]:
         return
     plain = _Plain(rows, stream)
     yield plain
-    plain.show()
+    plain.show(is_end=True)
 
 
 class _Plain(Tally):
@@ -123,14 +123,19 @@ class _Plain(Tally):
         super().__init__(rows)
         self._stream = stream
         self._shown_at = time.monotonic()
+        self._shown_rows = set(map(str, rows))
 
     def changed(self) -> None:
         if time.monotonic() - self._shown_at >= PLAIN_EVERY_S:
             self.show()
 
-    def show(self) -> None:
+    def show(self, *, is_end: bool = False) -> None:
+        """Prints the summary, and the rows that have changed since it was last called; at the end, all."""
+        rows = map(str, self.rows.values())
+        lines = [line for line in rows if is_end or line not in self._shown_rows]
+        self._shown_rows.update(lines)
         self._shown_at = time.monotonic()
-        print(self.summary, *map(str, self.rows.values()), sep="\n  ", file=self._stream, flush=True)
+        print(self.summary, *lines, sep="\n  ", file=self._stream, flush=True)
 
 
 @contextlib.contextmanager
