@@ -110,7 +110,7 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "pyarrow": ((), EVALS),
     "rapidfuzz": ((), EVALS),
     "scipy": ((), EVALS),
-    "platformdirs": ((), WEIGHTS),
+    "platformdirs": ((), WEIGHTS + EVALS),
     "rich": ((), WEIGHTS + CLI + EVALS),
 }
 
