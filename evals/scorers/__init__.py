@@ -1,0 +1,1 @@
+"""Scoring rules, one a file: the official ones written anew from their documented behaviour."""
