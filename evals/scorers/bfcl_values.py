@@ -71,8 +71,9 @@ def _has_type(value: Any, outer: type, inner: type | None, allowed: Sequence[Any
         return type(value) is _type_of(allowed)
     if inner is None:
         return True
+    items: list[Any] = value
     return any(
-        not isinstance(one, list) or all(_has_type(item, inner, None, one) for item in value)
+        not isinstance(one, list) or all(_has_type(item, inner, None, one) for item in items)
         for one in allowed
     )
 

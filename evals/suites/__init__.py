@@ -10,7 +10,13 @@ from ..suite import Suite
 
 __all__ = ["SUITES", "suite_named"]
 
-SUITES: dict[str, str] = {}
+SUITES: dict[str, str] = {
+    "api_bank": "api_bank:ApiBank",
+    "bfcl_memory_context": "bfcl_memory:BfclMemoryContext",
+    "bfcl_multiple": "bfcl:BfclMultiple",
+    "bfcl_parallel": "bfcl:BfclParallel",
+    "bfcl_simple": "bfcl:BfclSimple",
+}
 """Name to `module:Class`."""
 
 

@@ -11,7 +11,6 @@ checkout of the leaderboard's repository, the data folder itself, or a folder of
 from __future__ import annotations
 
 import importlib.util
-import json
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +18,9 @@ from typing import Any
 
 from asymspec_agents.errors import ConfigurationError
 
-__all__ = ["BfclRelease", "json_lines"]
+from .json_lines import Place, json_lines
+
+__all__ = ["BfclRelease"]
 
 _BY_HAND = (
     "get the official release with `pip download --no-deps bfcl-eval==2026.3.23` and pass the wheel: "
@@ -32,7 +33,7 @@ class BfclRelease:
     """The release at a path, or else the installed package; raises ConfigurationError without one."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._root = _installed() if path is None else _root(Path(path))
+        self._root: Place = _installed() if path is None else _root(Path(path))
 
     def questions(self, category: str) -> list[dict[str, Any]]:
         """The questions of a category, each with its `ground_truth`, in the official order."""
@@ -60,13 +61,13 @@ class BfclRelease:
             path = self._official(f"memory_prereq_conversation/memory_{scenario}.json")
         return _with_ids(json_lines(path), path)
 
-    def _official(self, name: str) -> Path:
-        path = self._root.joinpath(*name.split("/"))
+    def _official(self, name: str) -> Place:
+        path: Place = self._root / name
         if not path.is_file():
             raise ConfigurationError(f"{self._root} has no {name}; {_BY_HAND}")
         return path
 
-    def _joined(self, questions: Path, answers: Path) -> list[dict[str, Any]]:
+    def _joined(self, questions: Place, answers: Place) -> list[dict[str, Any]]:
         """The questions with the answers of the same ids."""
         if not answers.is_file():
             raise ConfigurationError(f"{questions} has no answers beside it: {answers} is missing")
@@ -80,27 +81,7 @@ class BfclRelease:
         return [{**one, "ground_truth": expected[one["id"]]["ground_truth"]} for one in asked]
 
 
-def json_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a file of JSON lines; empty lines are passed over. Raises ConfigurationError."""
-    try:
-        lines = path.read_bytes().decode("utf-8-sig").split("\n")  # a text's own line separators stay inside
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} cannot be read as UTF-8 text: {error}") from error
-    records: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ConfigurationError(f"{path}, line {number} is no JSON: {error}") from error
-        if not isinstance(record, dict):
-            raise ConfigurationError(f"{path}, line {number} must be a JSON object")
-        records.append(record)
-    return records
-
-
-def _with_ids(records: Iterable[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
+def _with_ids(records: Iterable[dict[str, Any]], path: Place) -> list[dict[str, Any]]:
     """The records; each must have a text of its own as `id`."""
     seen: set[str] = set()
     records = list(records)
@@ -113,7 +94,7 @@ def _with_ids(records: Iterable[dict[str, Any]], path: Path) -> list[dict[str, A
     return records
 
 
-def _installed() -> Any:
+def _installed() -> Path:
     """The data folder of the installed package, which is not imported."""
     found = importlib.util.find_spec("bfcl_eval")
     for place in (found.submodule_search_locations or ()) if found else ():
@@ -122,8 +103,9 @@ def _installed() -> Any:
     raise ConfigurationError(f"the package bfcl-eval is not installed; {_BY_HAND}")
 
 
-def _root(path: Path) -> Any:
+def _root(path: Path) -> Place:
     """The folder with the files; inside a wheel, which is a zip archive, as well."""
+    places: list[Place]
     if path.is_file():
         if not zipfile.is_zipfile(path):
             raise ConfigurationError(f"{path} is neither a folder nor a wheel; {_BY_HAND}")
