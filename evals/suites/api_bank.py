@@ -43,7 +43,7 @@ class ApiBank(Suite):
     metric = "api_call_match"
     default_views = ("signature",)
     source = (
-        "API-Bank levels 1 and 2, https://github.com/AlibabaResearch/DAMO-ConvAI, folder api-bank (Apache-2.0): "
+        "API-Bank levels 1 and 2, https://github.com/AlibabaResearch/DAMO-ConvAI, api-bank (Apache-2.0): "
         "--data takes it"
     )
 
