@@ -67,13 +67,13 @@ def _type_of(allowed: Sequence[Any]) -> type | None:
 
 
 def _has_type(value: Any, outer: type, inner: type | None, allowed: Sequence[Any]) -> bool:
-    if type(value) is not outer:
-        return type(value) is _type_of(allowed)
+    given = type(value)
+    if given is not outer:
+        return given is _type_of(allowed)
     if inner is None:
         return True
-    items: list[Any] = value
     return any(
-        not isinstance(one, list) or all(_has_type(item, inner, None, one) for item in items)
+        not isinstance(one, list) or all(_has_type(item, inner, None, one) for item in value)
         for one in allowed
     )
 

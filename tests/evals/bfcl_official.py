@@ -62,7 +62,11 @@ def official_verdict(category: str, functions: Any, answer: Any, expected: Any) 
     return bool(result["valid"])
 
 
+@cache
+def _agentic_checker() -> types.ModuleType:
+    return load_module("bfcl_eval/eval_checker/agentic_eval/agentic_checker.py")
+
+
 def official_mentions(answer: str, allowed: list[str]) -> bool:
     """The verdict of the official checker of memory questions."""
-    checker = load_module("bfcl_eval/eval_checker/agentic_eval/agentic_checker.py")
-    return bool(checker.agentic_checker(answer, allowed)["valid"])
+    return bool(_agentic_checker().agentic_checker(answer, allowed)["valid"])
