@@ -81,7 +81,7 @@ def _loosely(inside: str) -> dict[str, Any] | None:
         if key is None or key[1] in arguments:
             return None
         quoted = _QUOTED.get(inside[key.end() : key.end() + 1])
-        value = (quoted.match(inside, key.end()) if quoted else None) or _BARE.match(inside, key.end())
+        value = (quoted or _BARE).match(inside, key.end())
         if value is None:
             return None
         arguments[key[1]] = value[1].strip()
