@@ -5,8 +5,9 @@ matters in a memory store through tools, and answers later from the store alone.
 in the context: full in the full view, shortened in the compressed one. The questions, the allowed answers and
 the checker are the official ones.
 
-The release has the user's side of the conversations only. Each of these messages is followed by one fixed
-acknowledgement, as many chat templates want the roles to take turns.
+The release has the user's side of the conversations only. What they say in one conversation is one message
+here (so that a compressed view chooses from the whole conversation), followed by one fixed acknowledgement,
+as many chat templates want the roles to take turns.
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ class BfclMemoryContext(Suite):
 
 
 def _user_texts(conversations: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [text for conversation in conversations for text in _texts(conversation["question"])]
+    """What the user says in each conversation, its turns as paragraphs."""
+    texts = ("\n\n".join(_texts(conversation["question"])) for conversation in conversations)
+    return [text for text in texts if text]
 
 
 def _texts(turns: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:

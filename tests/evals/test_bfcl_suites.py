@@ -287,12 +287,11 @@ def test_memory_questions_stand_behind_their_conversations(tmp_path: Path) -> No
     suite = BfclMemoryContext()
     (sample,) = suite.load(write_bfcl(tmp_path))
     roles = [message.role for message in sample.messages]
-    assert roles == ["system", *["user", "assistant"] * 3, "user"]
+    assert roles == ["system", *["user", "assistant"] * 2, "user"]
     assert sample.messages[-1].content == sample.query == "How many beds do I have?"
     parts = [sample.messages[part.message] for part in sample.long_parts]
     assert [message.content for message in parts] == [
-        "Bonjour, j'ai un jardin à Besançon.",
-        "There are seven beds in it.\nOne is for roses.",
+        "Bonjour, j'ai un jardin à Besançon.\n\nThere are seven beds in it.\nOne is for roses.",
         "It rained again.",
     ]
     assert sample.groups == {"scenario": "gardener"}
