@@ -47,15 +47,15 @@ def as_tools(functions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _schema(documented: Mapping[str, Any]) -> dict[str, Any]:
+def _schema(documented: Mapping[str, Any], *, is_named: bool = True) -> dict[str, Any]:
     schema = dict(documented)
     kind = documented.get("type")
     schema["type"] = _TYPES.get(kind, "string") if isinstance(kind, str) else "string"
-    if kind == "float":
+    if kind == "float" and is_named:  # of a list's items the official tools say nothing more
         schema["format"] = "float"
         schema["description"] = schema.get("description", "") + _IS_FLOAT
     if isinstance(documented.get("properties"), Mapping):
         schema["properties"] = {name: _schema(part) for name, part in documented["properties"].items()}
     if isinstance(documented.get("items"), Mapping):
-        schema["items"] = _schema(documented["items"])
+        schema["items"] = _schema(documented["items"], is_named=False)
     return schema

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.evals.references import load_module
 
-__all__ = ["official_mentions", "official_verdict"]
+__all__ = ["official_mentions", "official_tools", "official_verdict"]
 
 
 class Language(enum.Enum):
@@ -70,3 +70,35 @@ def _agentic_checker() -> types.ModuleType:
 def official_mentions(answer: str, allowed: list[str]) -> bool:
     """The verdict of the official checker of memory questions."""
     return bool(_agentic_checker().agentic_checker(answer, allowed)["valid"])
+
+
+@cache
+def _handler_utils() -> types.ModuleType:
+    package, parsers = "bfcl_eval", "bfcl_eval.model_handler.parser"
+    enums = load_module("bfcl_eval/constants/enums.py")
+    mappings = load_module("bfcl_eval/constants/type_mappings.py")
+    unused = {
+        f"{parsers}.java_parser": ("parse_java_function_call",),
+        f"{parsers}.js_parser": ("parse_javascript_function_call",),
+        f"{parsers}.json_parser": ("parse_json_function_call",),
+        f"{parsers}.xml_parser": ("parse_concise_xml_function_call", "parse_verbose_xml_function_call"),
+        "tenacity": ("retry_if_exception_message", "retry_if_exception_type", "wait_random_exponential"),
+    }
+    stood_in = {
+        **{name: _module(name) for name in (package, f"{package}.constants", f"{package}.utils")},
+        **{name: _module(name) for name in (f"{package}.model_handler", parsers)},
+        f"{package}.constants.default_prompts": _module("default_prompts"),
+        f"{package}.constants.enums": enums,
+        f"{package}.constants.type_mappings": mappings,
+        **{name: _module(name, **dict.fromkeys(names)) for name, names in unused.items()},
+    }
+    stood_in["tenacity"].__dict__["retry"] = lambda **_: lambda function: function
+    utils = load_module("bfcl_eval/model_handler/utils.py", **stood_in)
+    utils.__dict__.update(mapping=mappings.GORILLA_TO_OPENAPI, style=enums.ModelStyle.OPENAI_COMPLETIONS)
+    return utils
+
+
+def official_tools(functions: list[dict[str, Any]]) -> Any:
+    """The functions as the official handler of OpenAI's API sends them."""
+    utils = _handler_utils()
+    return utils.convert_to_tool(functions, utils.mapping, utils.style)

@@ -14,8 +14,9 @@ from evals.scorers.bfcl_memory import mentions
 from evals.scorers.calls import WrittenCall
 from evals.suites.bfcl import BfclMultiple, BfclParallel, BfclSimple
 from evals.suites.bfcl_memory import BfclMemoryContext
+from evals.suites.bfcl_tools import as_tools
 from tests.evals.bfcl_mutations import mutated, rendered
-from tests.evals.bfcl_official import official_mentions, official_verdict
+from tests.evals.bfcl_official import official_mentions, official_tools, official_verdict
 from tests.evals.references import references_folder
 
 NUM_MUTATIONS = 5
@@ -46,6 +47,14 @@ def test_every_verdict_is_the_official_checkers(suite: BfclSimple) -> None:
             assert ours is theirs, (sample.id, answer)
             num_right += ours
     assert num_right >= 0.98 * len(samples)  # few ground truths leave out what the functions require
+
+
+@pytest.mark.parametrize("suite", [BfclSimple(), BfclMultiple(), BfclParallel()], ids=lambda one: one.name)
+def test_every_tool_is_the_official_handlers(suite: BfclSimple) -> None:
+    for sample in suite.load(_release()):
+        functions = sample.details["functions"]
+        assert as_tools(functions) == official_tools(functions), sample.id
+        assert [tool.wire() for tool in sample.tools] == as_tools(functions)
 
 
 def test_every_memory_verdict_is_the_official_checkers() -> None:

@@ -77,7 +77,7 @@ def test_functions_become_tools_with_json_schemas() -> None:
         "timer": "object",
         "steps": "array",
     }
-    assert properties["spot"]["items"]["type"] == "number"
+    assert properties["spot"]["items"] == {"type": "number"}
     assert properties["timer"]["properties"]["days"] == {"type": "integer"}
     assert properties["steps"]["items"] == {"type": "object", "properties": {"valve": {"type": "integer"}}}
     assert properties["litres"]["description"] == "How much water. This is a float type value."
