@@ -7,7 +7,9 @@ called as such, and earlier calls stand in the conversation as tool calls with t
 search has found is a tool from then on, and the search's result keeps its name alone, so that its description
 stands in one place. The call is compared instead of executed: `scorers.api_call_match` says how, and the
 figure is `api_call_match`, never API-Bank's accuracy. A call written as text in the official form, in
-brackets, is read too; of several calls the first one counts, as officially.
+brackets, is read too; of several calls the first one counts, as officially. `api_call_match_any_form` is the
+figure if calls shown as JSON or code within prose counted as well: the difference is what an arm loses by
+form alone.
 
 The calls of one dialogue depend on each other: `details["cluster"]` names the dialogue.
 """
@@ -25,7 +27,7 @@ from ..records import Output, Score
 from ..sample import LongPart, Sample
 from ..scorers.api_call_match import CallMatch, match_call
 from ..scorers.bracket_calls import read_bracket_call
-from ..scorers.calls import WrittenCall, read_calls
+from ..scorers.calls import ReadCalls, read_calls, read_calls_anywhere
 from ..suite import Judge, Suite
 from .api_bank_messages import NEXT_CALL, as_tool, conversation, found_apis
 from .api_bank_release import Api, Dialogue, read_apis, read_dialogues
@@ -95,27 +97,33 @@ class ApiBank(Suite):
     def score(self, sample: Sample, output: Output, judge: Judge | None = None) -> Score:
         """1 where the first call is the dialogue's; `details` say what is wrong and where it stood."""
         read = read_calls(output, sample.tools)
-        calls, read_from = read.calls, read.read_from
-        match = CallMatch(False, "NO_API_CALL")
-        bracketed = None if calls and read_from != "python" else read_bracket_call(output.answer)
+        missing = "NO_API_CALL"
+        bracketed = None if read.read_from in ("tool_calls", "json") else read_bracket_call(output.answer)
         if bracketed is not None:
-            calls, read_from = tuple(filter(None, [bracketed.call])), "brackets"
-            match = CallMatch(False, "FAILED_PARSE_API_CALL")
-        if calls:
-            match = self._match(sample, calls[0])
+            read = ReadCalls(tuple(filter(None, [bracketed.call])), "brackets")
+            missing = "FAILED_PARSE_API_CALL"
+        match = self._match(sample, read, missing)
+        anywhere = read if read.calls else read_calls_anywhere(output, sample.tools)
+        shown = anywhere if anywhere.calls else read
+        any_form = self._match(sample, shown, missing)
         return Score(
-            values={"api_call_match": float(match.is_right)},
+            values={
+                "api_call_match": float(match.is_right),
+                "api_call_match_any_form": float(any_form.is_right),
+            },
             details={
                 "error": match.error,
                 "parameter": match.parameter,
-                "read_from": read_from,
-                "num_calls": len(calls),
+                "read_from": shown.read_from,
+                "num_calls": len(shown.calls),
             },
         )
 
-    def _match(self, sample: Sample, call: WrittenCall) -> CallMatch:
+    def _match(self, sample: Sample, read: ReadCalls, missing: str) -> CallMatch:
+        if not read.calls:
+            return CallMatch(False, missing)
         gold = sample.gold
-        return match_call(call, gold["name"], gold["arguments"], sample.details["documented"])
+        return match_call(read.calls[0], gold["name"], gold["arguments"], sample.details["documented"])
 
 
 def _offered(dialogue: Dialogue, number: int, apis: Mapping[str, Api]) -> list[Api]:

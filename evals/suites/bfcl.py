@@ -3,6 +3,8 @@
 The functions are the request's tools and the model calls them natively. The compressed view is the tools'
 signatures: names, types, required parameters and enums, without the descriptions. Answers whose calls are
 written as text are read as `scorers.calls` says, and the score's details tell which they were.
+`accuracy_any_form` is the accuracy if calls shown within prose counted as well: the difference is what an arm
+loses by form alone.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from asymspec_agents.messages import parse_messages, parse_tools
 from ..records import Output, Score
 from ..sample import Sample
 from ..scorers.bfcl_calls import check_calls, check_documented
-from ..scorers.calls import read_calls
+from ..scorers.calls import read_calls, read_calls_anywhere
 from ..suite import Judge, Suite
 from .bfcl_release import BfclRelease
 from .bfcl_tools import as_tools
@@ -64,13 +66,15 @@ class _Bfcl(Suite):
         """The official verdict on the calls; `details` say what is wrong and where the calls stood."""
         read = read_calls(output, sample.tools)
         verdict = check_calls(sample.details["functions"], read.calls, sample.gold)
+        anywhere = read_calls_anywhere(output, sample.tools)
+        any_form = check_calls(sample.details["functions"], anywhere.calls, sample.gold)
         return Score(
-            values={"accuracy": float(verdict.is_right)},
+            values={"accuracy": float(verdict.is_right), "accuracy_any_form": float(any_form.is_right)},
             details={
                 "error": verdict.error,
                 "parameter": verdict.parameter,
-                "read_from": read.read_from,
-                "num_calls": len(read.calls),
+                "read_from": anywhere.read_from,
+                "num_calls": len(anywhere.calls),
             },
         )
 

@@ -146,8 +146,16 @@ IN_BRACKETS = "[BookTable(guests=\"['Ann', \\\"O'Neill\\\"]\", count='2', time='
 )
 def test_scores(tmp_path: Path, output: Output, error: str | None, read_from: str) -> None:
     score = SUITE.score(_samples(tmp_path)[2], output)
-    assert score.values == {"api_call_match": float(error is None)}
+    assert score.values == dict.fromkeys(("api_call_match", "api_call_match_any_form"), float(error is None))
     assert (score.details["error"], score.details["read_from"]) == (error, read_from)
+
+
+def test_a_call_shown_in_prose_counts_apart(tmp_path: Path) -> None:
+    shown = json.dumps({"name": "BookTable", "arguments": GOLD})
+    output = Output(answer=f"You can call it so:\n\n```json\n{shown}\n```")
+    score = SUITE.score(_samples(tmp_path)[2], output)
+    assert score.values == {"api_call_match": 0.0, "api_call_match_any_form": 1.0}
+    assert (score.details["error"], score.details["read_from"]) == ("NO_API_CALL", "prose")
 
 
 def test_the_description_that_was_found_decides_on_valid_parameters(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_calls_written_as_text_are_read_where_they_are_the_answer(
     tmp_path: Path, text: str, read_from: str
 ) -> None:
     score = _score(_simple(tmp_path), answer=text)
-    assert score.values == {"accuracy": 1.0}
+    assert score.values == {"accuracy": 1.0, "accuracy_any_form": 1.0}
     assert score.details == {"error": None, "parameter": None, "read_from": read_from, "num_calls": 1}
 
 
@@ -138,7 +138,6 @@ def test_calls_written_as_text_are_read_where_they_are_the_answer(
         "  \n",
         "I watered the roses with 4.5 litres.",
         "I would call garden_water(bed='roses', litres=4.5).",
-        f"I would call {json.dumps(CALL)}.",
         '{"name": "garden_water", "arguments": {"bed": "roses", "litres": 4.5}',
         "garden_water('roses', 4.5)",
         "garden_water(bed='roses', litres=2 + 2.5)",
@@ -152,9 +151,33 @@ def test_calls_written_as_text_are_read_where_they_are_the_answer(
 )
 def test_other_text_is_no_call(tmp_path: Path, text: str) -> None:
     score = _score(_simple(tmp_path), answer=text)
-    assert score.values == {"accuracy": 0.0}
+    assert score.values == {"accuracy": 0.0, "accuracy_any_form": 0.0}
     assert score.details["error"] == "no_call"
     assert score.details["read_from"] == "nowhere"
+
+
+SHOWN = json.dumps(CALL, indent=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "any_form"),
+    [
+        (f"I would call {json.dumps(CALL)}.", 1.0),
+        (f"To water the roses, call:\n\n```json\n{SHOWN}\n```\n\nThis waters them.", 1.0),
+        (f'Here:\n\n```\n{{"tool_calls": [{SHOWN}]}}\n```', 1.0),
+        ("Use {braces} so:\n```python\ngarden_water(bed='roses', litres=4.5)\n```\nDone.", 1.0),
+        (f"{SHOWN}\nor rather\n{SHOWN}", 0.0),  # two calls where one is expected
+        (f"{SHOWN.replace('4.5', '5')} is it.", 0.0),
+        (f'The schema is {{"name": "other", "arguments": {{}}}}, so {SHOWN}', 1.0),
+        ("{" * 5_000 + SHOWN, 0.0),  # beyond what is looked through
+    ],
+)
+def test_calls_shown_in_prose_count_apart(tmp_path: Path, text: str, any_form: float) -> None:
+    score = _score(_simple(tmp_path), answer=text)
+    assert score.values == {"accuracy": 0.0, "accuracy_any_form": any_form}
+    assert score.details["error"] == "no_call"
+    if any_form:
+        assert score.details["read_from"] == "prose"
 
 
 @pytest.mark.parametrize(
