@@ -12,6 +12,11 @@ from ..suite import Suite
 __all__ = ["SUITES", "suite_named"]
 
 SUITES: dict[str, str] = {
+    "api_bank": "api_bank:ApiBank",
+    "bfcl_memory_context": "bfcl_memory:BfclMemoryContext",
+    "bfcl_multiple": "bfcl:BfclMultiple",
+    "bfcl_parallel": "bfcl:BfclParallel",
+    "bfcl_simple": "bfcl:BfclSimple",
     "gaia": "gaia:Gaia",
     "longbench_2wikimqa": "longbench:TwoWikiMultihopQA",
     "longbench_hotpotqa": "longbench:HotpotQA",
