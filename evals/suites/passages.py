@@ -17,7 +17,7 @@ from ..sample import LongPart, Sample
 from ..scorers.qa_f1 import best_f1
 from ..suite import Asker, Judge, Result, Suite
 
-__all__ = ["LENGTHS", "PassageSuite", "prompt_parts"]
+__all__ = ["LENGTHS", "PassageSuite", "prompt_parts", "truncated"]
 
 # The prompt of hotpotqa, 2wikimqa and musique: THUDM/LongBench, config/dataset2prompt.json (MIT licence,
 # Copyright (c) 2023 THU-KEG & Zhipu AI).
@@ -126,22 +126,26 @@ class PassageSuite(Suite):
 def truncated(
     messages: Sequence[Message], limit: int, counter: PromptCounter | None
 ) -> tuple[tuple[Message, ...], dict[str, Any]]:
-    """A prompt of `prompt_parts`, passages cut in the middle, and what was cut; as it is if short."""
+    """A prompt of `prompt_parts` within `limit` tokens, its passages cut in the middle, and what was cut.
+
+    One that is short enough comes back as it is, with nothing cut. Raises ConfigurationError where the
+    instruction and the question alone are too long.
+    """
     count = _text_counter(counter)
     before, passages, after = messages[0].texts()
     num_tokens = count("\n".join((before, passages, after)))
     if num_tokens <= limit:
         return tuple(messages), {}
-    room = (limit // 2 - count(before + "\n"), limit // 2 - count("\n" + after))
-    if min(room) < 0:
-        raise ConfigurationError(f"max_prompt_tokens={limit} leaves no room beside the question")
-    kept = without_middle(passages, *room, count)
+    head, tail = limit // 2 - count(before + "\n"), limit // 2 - count("\n" + after)
+    kept, kept_tokens = "", limit + 1
+    while kept_tokens > limit:
+        if min(head, tail) < 0:
+            raise ConfigurationError(f"max_prompt_tokens={limit} leaves no room beside the question")
+        kept = without_middle(passages, head, tail, count)
+        kept_tokens = count("\n".join((before, kept, after)))
+        tail -= max(1, kept_tokens - limit)  # the parts alone may have fewer tokens than put together
     parts = [{"type": "text", "text": text} for text in (before, kept, after)]
-    cut = {
-        "truncated": "middle",
-        "prompt_tokens": num_tokens,
-        "kept_tokens": count("\n".join((before, kept, after))),
-    }
+    cut = {"truncated": "middle", "prompt_tokens": num_tokens, "kept_tokens": kept_tokens}
     return (Message.model_validate({"role": "user", "content": parts}),), cut
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from asymspec_agents.engine.chat import ChatTemplate
 from asymspec_agents.errors import ConfigurationError
@@ -18,7 +21,7 @@ from evals.records import Failure, Output, Record, Score
 from evals.sample import LongPart, Sample
 from evals.suite import Suite
 from evals.suites import suite_named
-from evals.suites.passages import LENGTHS, prompt_parts
+from evals.suites.passages import LENGTHS, prompt_parts, truncated
 from tests.engine.tiny_folder import byte_tokenizer
 from tests.evals.askers import ScriptedAsker
 
@@ -245,6 +248,32 @@ def test_the_middle_is_cut_to_the_limit(tmp_path: Path, limit: int) -> None:
     assert asker.asked[0]["long_parts"] == sample.long_parts
     cut = {"truncated": "middle", "prompt_tokens": len(whole), "kept_tokens": 2 * half}
     assert output.trajectory == (cut,)
+
+
+WORDS = st.lists(st.sampled_from(["tower ", "in ", "1884, ", "Övre ", "\n", "x"]), min_size=300, max_size=600)
+
+
+@settings(max_examples=20)
+@given(WORDS.map("".join), st.integers(256, 400))
+def test_the_limit_holds_whatever_the_tokens_are(context: str, limit: int) -> None:
+    def count(messages: Any, tools: Any) -> int:
+        """Words and their neighbours' ends: put together, texts may have more tokens than apart, or fewer."""
+        return sum(len(re.findall(r"\w+\W|\w+|\W", text)) for message in messages for text in message.texts())
+
+    parts = [{"type": "text", "text": text} for text in prompt_parts("Which tower?", context)]
+    messages = (Message.model_validate({"role": "user", "content": parts}),)
+    (cut,), note = truncated(messages, limit, count)
+    kept = cut.texts()[1]
+    assert (cut.texts()[0], cut.texts()[2]) == (parts[0]["text"], parts[2]["text"])
+    num_tokens = count([Message(role="user", content="\n".join(cut.texts()))], ())
+    assert num_tokens <= limit
+    if note:
+        assert note["kept_tokens"] == num_tokens >= limit - 8
+        assert any(
+            context.startswith(kept[:size]) and context.endswith(kept[size:]) for size in range(len(kept) + 1)
+        )
+    else:
+        assert kept == context
 
 
 def test_a_short_prompt_is_not_cut(tmp_path: Path) -> None:
