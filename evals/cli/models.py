@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,6 +104,7 @@ def open_judge(args: argparse.Namespace, folder: Path, system: System | None) ->
     if args.judge and not args.judge_model:
         if system is None:
             raise ConfigurationError("--judge local with --rescore loads no verifier; add --judge-model")
+        print("note: the verifier grades its own answers; --judge-model names another judge", file=sys.stderr)
         yield judging.CachedJudge(system.plain("verifier"), folder / judging.FILE_NAME)
         return
     options = judging.JudgeOptions(url=args.judge_url, model=args.judge_model, api_key=args.judge_api_key)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from asymspec_agents.backends import Backend, ChatResponse, scripted_response
+from asymspec_agents.backends import Backend, ChatResponse, ScriptedBackend, scripted_response
 from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.messages import Message, ToolSpec
 from asymspec_agents.router import ContextRouter
@@ -124,6 +124,9 @@ class MadeSystem:
     def asker(self, suite: Suite, sample: Sample, cell: Cell) -> Asker:
         self.asked.append((sample.id, str(cell)))
         return MadeAsker(cell, sample, self.answers.get(cell.arm.name, lambda sample: str(sample.gold)))
+
+    def plain(self, reader: str) -> Backend:
+        return ScriptedBackend(lambda request: "YES", model=f"made {reader}")
 
     def close(self) -> None:
         self.num_closed += 1

@@ -13,6 +13,7 @@ from asymspec_agents.errors import ConfigurationError
 from evals.cells import BASELINES, IDENTICAL, ArmSpec
 from evals.cli.choices import arms_of, data_paths, only_of
 from evals.cli.listing import ARMS
+from evals.run_folder import read_run
 from evals.suites import SUITES
 from tests.evals.made_command import Command
 
@@ -58,6 +59,16 @@ def test_report_and_compare_hand_over_their_folders(
     command("report", "a", "--out", str(tmp_path))
     assert written == [(Path("a"), Path("a/report")), (Path("a"), tmp_path)]
     assert command("compare", "a", "b").out == "# a and b\n"
+
+
+def test_the_verifier_grades_itself_where_that_is_asked_for(command: Command) -> None:
+    told = command.run("--samples", "2", "--arm", "ceiling", "--judge", "local", suites=["made_up_judged"])
+    assert told.code == 0, told.err
+    assert "note: the verifier grades its own answers" in told.err
+    plan = read_run(command.folder).plan
+    assert plan.suites["made_up_judged"].judge == "made verifier"
+    assert {record.score.values["right"] for record in command.records.values() if record.score} == {1.0}
+    assert command.run("--judge", "local", suites=["made_up_judged"]).code == 0
 
 
 def test_sweeps_concern_the_arms_that_have_the_option() -> None:
