@@ -48,6 +48,9 @@ class Row:
 class Tally:
     """Counts along; `changed` is called after each record. What was recorded before is in the rows."""
 
+    num_parallel = 1
+    """How many answers are made at once."""
+
     def __init__(self, rows: Sequence[Row]) -> None:
         self.rows = {(row.suite, row.cell): row for row in rows}
         self.now = ""
@@ -87,9 +90,10 @@ class Tally:
         if not num_timed:
             return None
         usual_s = sum(row.sum_s for row in self.rows.values()) / num_timed
-        return sum(
+        left_s = sum(
             row.left * (row.sum_s / row.num_timed if row.num_timed else usual_s) for row in self.rows.values()
         )
+        return left_s / self.num_parallel
 
     @property
     def summary(self) -> str:

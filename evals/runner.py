@@ -5,13 +5,15 @@ Samples come first and cells within them, so a run that stops has asked all arms
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import math
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -20,6 +22,7 @@ from asymspec_agents.tokens import clean_text
 
 from .cells import Cell
 from .outages import Outages, is_outage
+from .pooling import results
 from .records import Failure, Output, Record, Score
 from .run_folder import RunFolder
 from .sample import Sample
@@ -72,43 +75,122 @@ def run(
     *,
     retry_failed: bool = False,
     stop_after_outages: int = 3,
+    num_parallel: int = 1,
+    keeps_restricted: bool = False,
 ) -> None:
     """Answers and scores what the folder has no record of, and with `retry_failed` what failed there.
 
     An exception of an arm is recorded as its failure, one of a scorer or judge beside the output; a retry
-    asks the arm again in the first case, and only scores again in the second. Raises OutageError as Outages
-    does, MissingDependencyError where a package lacks, and KeyboardInterrupt on SIGINT and SIGTERM, with
-    every record until then whole.
+    asks the arm again in the first case, and only scores again in the second. Of a suite whose terms forbid
+    resharing records keep ids, answers and scores only, unless `keeps_restricted`. `num_parallel` askers are
+    at work at once. Raises OutageError as Outages does, MissingDependencyError where a package lacks, and
+    KeyboardInterrupt on SIGINT and SIGTERM, with every record until then whole.
     """
-    outages = Outages(stop_after_outages)
-    with StopSignals() as signals:
-        maker = _Maker(folder, watcher, signals, outages)
+
+    def tasks() -> Iterator[Callable[[], _Made]]:
         for job, sample, cell in _units(jobs):
             entry = folder.entries.get((job.suite.name, sample.id, str(cell)))
             if entry is None or (retry_failed and entry.failed_at and not entry.has_output):
-                maker.answer(job, sample, cell, arms, version=entry.version + 1 if entry else 1)
+                version = entry.version + 1 if entry else 1
+                watcher.began((job.suite.name, sample.id, str(cell)))
+                yield partial(_answered, job, sample, cell, arms, version, keeps_restricted)
             elif retry_failed and entry.failed_at:
-                maker.score(job, sample, folder.read(entry))
+                watcher.began((job.suite.name, sample.id, str(cell)))
+                yield partial(_graded, job, sample, folder.read(entry))
+
+    outages = Outages(stop_after_outages)
+    with StopSignals() as signals:
+        taker = _Taker(folder, watcher, signals, outages)
+        with contextlib.closing(results(tasks(), num_parallel)) as made:
+            for one in made:
+                taker.take(one)
         for record in outages.rest():
-            maker.record(record)
+            taker.record(record)
 
 
 def rescore(folder: RunFolder, jobs: Sequence[Job], watcher: Watcher, *, stop_after_outages: int = 3) -> None:
     """Scores every recorded output anew, asking no arm; only what comes out otherwise is recorded."""
     with StopSignals() as signals:
-        maker = _Maker(folder, watcher, signals, Outages(stop_after_outages))
+        taker = _Taker(folder, watcher, signals, Outages(stop_after_outages))
         for job, sample, cell in _units(jobs):
             entry = folder.entries.get((job.suite.name, sample.id, str(cell)))
             if entry is not None and entry.has_output:
-                maker.score(job, sample, folder.read(entry))
+                watcher.began((job.suite.name, sample.id, str(cell)))
+                taker.take(_graded(job, sample, folder.read(entry)))
 
 
 def _units(jobs: Sequence[Job]) -> Iterator[tuple[Job, Sample, Cell]]:
     return ((job, sample, cell) for job in jobs for sample in job.samples for cell in job.cells)
 
 
-class _Maker:
-    """Makes records, one at a time."""
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A record, and what is to be known of how it came about.
+
+    `is_new`: it says something else than what stands in the folder. `has_asked`: an arm was asked;
+    `is_outage`: it failed as a server does that is gone. `has_judged`: a score was sought; `judge_outage` is
+    why the judge was out of reach, if it was.
+    """
+
+    job: Job
+    record: Record
+    elapsed_s: float
+    is_new: bool = True
+    has_asked: bool = False
+    is_outage: bool = False
+    has_judged: bool = False
+    judge_outage: str | None = None
+
+
+def _answered(
+    job: Job, sample: Sample, cell: Cell, arms: Arms, version: int, keeps_restricted: bool
+) -> _Made:
+    """Has the cell answer the sample, and scores that."""
+    started_s = time.monotonic()
+    record = Record(
+        suite=job.suite.name, sample=sample.id, cell=str(cell), groups=_groups(sample), version=version
+    )
+    try:
+        output = _storable(job.suite.answer(sample, arms.asker(job.suite, sample, cell)))
+    except MissingDependencyError:
+        raise  # of the installation, and the same for every sample
+    except (Exception, SystemExit) as error:  # code that an agent writes may leave by exit()
+        failed = _stamped(record, failure=_failure("answer", error))
+        elapsed_s = time.monotonic() - started_s
+        return _Made(job, failed, elapsed_s, has_asked=True, is_outage=is_outage(error))
+    score, failure, judge_outage = _scored(job, sample, output)
+    record = _stamped(record, output=output, score=score, failure=failure)
+    if job.suite.is_restricted and not keeps_restricted:
+        record = record.restricted()
+    elapsed_s = time.monotonic() - started_s
+    return _Made(job, record, elapsed_s, has_asked=True, has_judged=True, judge_outage=judge_outage)
+
+
+def _graded(job: Job, sample: Sample, before: Record) -> _Made:
+    """Scores a recorded output again."""
+    started_s = time.monotonic()
+    if before.output is None:
+        return _Made(job, before, 0.0, is_new=False)
+    score, failure, judge_outage = _scored(job, sample, before.output)
+    is_new = (before.score, before.failure) != (score, failure)
+    record = before
+    if is_new:
+        update = {"score": score, "failure": failure, "version": before.version + 1}
+        record = _stamped(before.model_copy(update=update))
+    elapsed_s = time.monotonic() - started_s
+    return _Made(job, record, elapsed_s, is_new=is_new, has_judged=True, judge_outage=judge_outage)
+
+
+def _groups(sample: Sample) -> dict[str, str]:
+    """The sample's groups, and the cluster of samples that it depends on, if it says one."""
+    groups = {str(name): str(value) for name, value in sample.groups.items()}
+    if "cluster" in sample.details:
+        groups["cluster"] = str(sample.details["cluster"])
+    return groups
+
+
+class _Taker:
+    """Takes what was made, one after another, and writes it."""
 
     def __init__(self, folder: RunFolder, watcher: Watcher, signals: StopSignals, outages: Outages) -> None:
         self._folder = folder
@@ -116,58 +198,31 @@ class _Maker:
         self._signals = signals
         self._outages = outages
 
-    def answer(self, job: Job, sample: Sample, cell: Cell, arms: Arms, *, version: int) -> None:
-        """Has the cell answer the sample, scores that, and records it."""
-        started = time.monotonic()
-        record = Record(
-            suite=job.suite.name,
-            sample=sample.id,
-            cell=str(cell),
-            groups={str(name): str(value) for name, value in sample.groups.items()},
-            version=version,
-        )
-        self._watcher.began(record.key)
-        try:
-            output = _storable(job.suite.answer(sample, arms.asker(job.suite, sample, cell)))
-        except MissingDependencyError:
-            raise  # of the installation, and the same for every sample
-        except (Exception, SystemExit) as error:  # code that an agent writes may leave by exit()
-            failed = _stamped(record, failure=_failure("answer", error))
-            if is_outage(error):
-                for held in self._outages.failed(failed):
-                    self.record(held, job, started)
-                return
-            self._put(job, failed, started)
+    def take(self, made: _Made) -> None:
+        """Records it, unless it is held as an outage or says nothing new."""
+        if made.is_outage:
+            for held in self._outages.failed(made.record):
+                self.record(held, made)
             return
-        score, failure, outage = _scored(job, sample, output)
-        self._put(job, _stamped(record, output=output, score=score, failure=failure), started)
-        self._outages.judged(outage)
-
-    def score(self, job: Job, sample: Sample, before: Record) -> None:
-        """Scores a recorded output again, and records what has changed."""
-        started = time.monotonic()
-        self._watcher.began(before.key)
-        if before.output is None:
-            return
-        score, failure, outage = _scored(job, sample, before.output)
-        after = before.model_copy(update={"score": score, "failure": failure, "version": before.version + 1})
-        if (before.score, before.failure) == (score, failure):
-            self._watcher.ended(before, job.suite.value(before), time.monotonic() - started)
+        if made.has_asked:
+            for held in self._outages.answered(made.record.cell):
+                self.record(held)
+        if made.is_new:
+            self.record(made.record, made)
         else:
-            self.record(_stamped(after), job, started)
-        self._outages.judged(outage)
+            self._tell(made.record, made)
+        if made.has_judged:
+            self._outages.judged(made.judge_outage)
 
-    def _put(self, job: Job, record: Record, started: float) -> None:
-        for held in self._outages.answered(record.cell):
-            self.record(held)
-        self.record(record, job, started)
-
-    def record(self, record: Record, job: Job | None = None, started: float | None = None) -> None:
+    def record(self, record: Record, made: _Made | None = None) -> None:
         """Writes a record through to the disk."""
         with self._signals.whole():
             self._folder.append(record)
-        value = 0.0 if job is None else job.suite.value(record)
-        self._watcher.ended(record, value, 0.0 if started is None else time.monotonic() - started)
+        self._tell(record, made)
+
+    def _tell(self, record: Record, made: _Made | None) -> None:
+        value = 0.0 if made is None else made.job.suite.value(record)
+        self._watcher.ended(record, value, 0.0 if made is None else made.elapsed_s)
 
 
 def _scored(job: Job, sample: Sample, output: Output) -> tuple[Score | None, Failure | None, str | None]:

@@ -75,6 +75,18 @@ def add_parser(subparsers: Any) -> None:
     add("--rescore", action="store_true", help="score every recorded answer anew, asking no model under test")
     add("--dry-run", action="store_true", help="tell what would be asked")
     add(
+        "--parallel",
+        type=_parallel,
+        default=1,
+        metavar="N",
+        help="answers at once, of a server; seconds then include waiting for each other (default: 1)",
+    )
+    add(
+        "--keep-restricted",
+        action="store_true",
+        help="keep questions and views of suites whose terms forbid resharing, in a folder that stays private",
+    )
+    add(
         "--stop-after-outages",
         type=_count,
         default=3,
@@ -83,6 +95,12 @@ def add_parser(subparsers: Any) -> None:
     )
     add_system(parser)
     add_judge(parser)
+
+
+def _parallel(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= 1_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1,000")
+    return int(text)
 
 
 def _count(text: str) -> int:
@@ -151,6 +169,7 @@ def _ask(
         system = open_system(options)
         stack.callback(system.close)
         _check_cells(system, (cell for part in asked for cell in part.cells))
+        _check_parallel(system, args.parallel)
         judge = stack.enter_context(open_judge(args, args.out, system))
         now = _plan(args, asked, before, system.identity, lambda name: judge.name if judge else None)
         plan = merged(before, now, folder=args.out) if before is not None else now
@@ -163,6 +182,7 @@ def _ask(
             return bool(args.retry_failed) and entry.failed_at is not None
 
         with shown(rows_of(jobs, folder, redo), sys.stderr) as tally:
+            tally.num_parallel = args.parallel
             run_jobs(
                 folder,
                 jobs,
@@ -170,6 +190,8 @@ def _ask(
                 tally,
                 retry_failed=args.retry_failed,
                 stop_after_outages=args.stop_after_outages,
+                num_parallel=args.parallel,
+                keeps_restricted=args.keep_restricted,
             )
 
 
@@ -223,7 +245,9 @@ def _plan(
     system: dict[str, Any],
     judge_of: Callable[[str], str | None],
 ) -> Plan:
-    facts = {"rescored": True} if args.rescore else {"selection": selection(args, before)}
+    facts: dict[str, Any] = {"rescored": True}
+    if not args.rescore:
+        facts = {"selection": selection(args, before), "num_parallel": args.parallel}
     return Plan(
         system=system,
         options={"seed": seed_of(args, before)},
@@ -247,6 +271,15 @@ def _check_whole(folder: RunFolder) -> None:
         raise ConfigurationError(
             f"{folder.path}: a new scoring of {names} was cut short, and old and new scores stand side by "
             f"side; end it with: run {names} --rescore"
+        )
+
+
+def _check_parallel(system: Any, num_parallel: int) -> None:
+    most = system.max_parallel
+    if most is not None and num_parallel > most:
+        raise ConfigurationError(
+            f"--parallel {num_parallel}: models in this process answer {most} at a time; leave it out, or "
+            "name a server with --url"
         )
 
 
