@@ -10,7 +10,11 @@ from ..suite import Suite
 
 __all__ = ["SUITES", "suite_named"]
 
-SUITES: dict[str, str] = {}
+SUITES: dict[str, str] = {
+    "gaia_react": "react:GaiaReact",
+    "react_multihop": "react_multihop:ReactMultihop",
+    "simpleqa_react": "react:SimpleQAReact",
+}
 """Name to `module:Class`."""
 
 
