@@ -60,7 +60,7 @@ class Played:
 
 
 def request_key(tool: str, arguments: Mapping[str, Any]) -> str:
-    """The key of a request: equal for arguments that differ in space, in Unicode form or in a URL's spelling."""
+    """The key of a request: the same for other spacing, Unicode forms and spellings of a URL."""
     return _key(tool, _normalised(arguments))
 
 
@@ -130,7 +130,7 @@ class Cassette:
         return len(self._answers)
 
     def play(self, tool: str, arguments: Mapping[str, Any], live: Callable[[], str] | None = None) -> Played:
-        """The answer to a request: from the file, or from `live`, which raises ToolFailedError where it fails.
+        """The answer to a request: from the file, or from `live`, which may raise ToolFailedError.
 
         Raises UnknownRequestError where the file has no answer and none may be asked for.
         """

@@ -10,56 +10,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from smolagents import CodeAgent, LogLevel, MultiStepAgent, Tool, ToolCallingAgent
 
-from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.views import ViewPolicy
 from smolagents_asymspec import instrument
 
 from ..records import Output
 from ..suite import Asker
-from .model import EpisodeModel, OutOfTimeError, file_part
+from .model import EpisodeModel, OutOfTimeError
+from .settings import AgentSettings
 from .trajectory import answer_text, steps_of
 
-__all__ = ["AgentKind", "AgentSettings", "run_episode"]
-
-AgentKind = Literal["tool_calling", "code"]
+__all__ = ["run_episode"]
 
 _STOPPED = "The agent has to stop here. Answer the task with what it found."
 _LAST_WORDS = "Task: {{task}}\nWrite the answer alone, in a few words, without an explanation."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSettings:
-    """How an agent works; raises ConfigurationError.
-
-    After `max_steps` the model is asked once more for the answer alone, as smolagents does it.
-    `max_step_tokens` is for each of its answers. No call begins when `max_seconds` are over; then there is no
-    answer. `system_prompt` replaces smolagents' own, as a template with `tools` in it; `instructions` are
-    added to smolagents' own.
-    """
-
-    kind: AgentKind = "tool_calling"
-    max_steps: int = 8
-    max_step_tokens: int = 512
-    max_seconds: float = 1_800.0
-    max_code_seconds: int = 30
-    system_prompt: str | None = None
-    instructions: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(AgentKind):
-            raise ConfigurationError(f"agent={self.kind!r} must be one of {', '.join(get_args(AgentKind))}")
-        for name, most in (("max_steps", 100), ("max_step_tokens", 100_000), ("max_code_seconds", 3_600)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-                raise ConfigurationError(f"{name}={value!r} must be an integer from 1 to {most:,}")
-        if not 0 < self.max_seconds <= 86_400:
-            raise ConfigurationError(f"max_seconds={self.max_seconds!r} must be in (0, 86,400] seconds")
 
 
 def run_episode(
@@ -69,22 +36,23 @@ def run_episode(
     settings: AgentSettings,
     *,
     policy: ViewPolicy | None = None,
-    files: Sequence[Path] = (),
+    files: Sequence[Mapping[str, Any]] = (),
     counts: Callable[[], Mapping[str, int]] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Output:
     """What the agent answered, with all its calls and steps; an empty answer where it found none.
 
-    `policy` is what the verifier's views are made by, None for the asker's own. `files` follow the task.
-    The trajectory ends with how the episode ended (`answered`, `max_steps`, `time`, `no_answer`) and with
-    the `counts` that its tools give. Raises what the arm raises: a failed call is the arm's failure.
+    `policy` is what the verifier's views are made by, None for the asker's own. `files` are parts of a
+    message; they follow the task. The trajectory ends with how the episode ended (`answered`, `max_steps`,
+    `time`, `no_answer`) and with the `counts` that its tools give. Raises what the arm raises: a failed call
+    is the arm's failure.
     """
     started_s = clock()
     model = EpisodeModel(
         asker.backend(),
         asker.router(policy),
         max_tokens=settings.max_step_tokens,
-        files=[file_part(path) for path in files],
+        files=files,
         deadline_s=started_s + settings.max_seconds,
         clock=clock,
     )

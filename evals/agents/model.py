@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from smolagents.models import ChatMessage, MessageRole
@@ -13,20 +11,11 @@ from smolagents.models import ChatMessage, MessageRole
 from asymspec_agents.errors import AsymSpecError
 from smolagents_asymspec import AsymSpecModel
 
-__all__ = ["EpisodeModel", "OutOfTimeError", "file_part"]
+__all__ = ["EpisodeModel", "OutOfTimeError"]
 
 
 class OutOfTimeError(AsymSpecError):
     """An episode's time is up."""
-
-
-def file_part(path: Path) -> dict[str, Any]:
-    """A file as a part of a message; raises OSError where it cannot be read."""
-    data = base64.b64encode(path.read_bytes()).decode("ascii")
-    return {
-        "type": "file",
-        "file": {"filename": path.name, "file_data": f"data:application/octet-stream;base64,{data}"},
-    }
 
 
 class EpisodeModel(AsymSpecModel):
@@ -74,7 +63,9 @@ class EpisodeModel(AsymSpecModel):
         for index, message in enumerate(shown):
             role, content = _fields(message)
             if role == MessageRole.USER:
-                texts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
+                texts = (
+                    [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
+                )
                 shown[index] = ChatMessage(role=MessageRole.USER, content=[*texts, *self._files])
                 break
         return shown

@@ -37,7 +37,7 @@ class PassageIndex:
         self.passages = tuple(dict.fromkeys(passages))
 
     def search(self, query: str, num: int) -> tuple[str, ...]:
-        """The best `num` passages, best first; equal scores in the passages' order; none where no word fits."""
+        """The best `num` passages, best first, ties in the passages' order; none where no word fits."""
         wanted = query_terms(query)
         if not wanted or not self.passages:
             return ()

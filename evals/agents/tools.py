@@ -64,7 +64,7 @@ class RecordedWeb:
         return played.text
 
     def counts(self) -> dict[str, int]:
-        """Requests that were replayed, recorded, and unknown to the cassette; `failed` are among the first two."""
+        """How many were replayed, recorded, unknown to the cassette, and answered by an error (`failed`)."""
         with self._lock:
             return {name: self._counts[name] for name in ("replayed", "recorded", "unknown", "failed")}
 

@@ -15,7 +15,7 @@ MAX_SHOWN_CHARS = 300  # of a result
 
 
 def steps_of(memory_steps: Sequence[Any]) -> tuple[dict[str, Any], ...]:
-    """One entry for each step: `step`, `thought`, `calls`, `result_chars`, `result` (its beginning), `error`."""
+    """One entry a step: `step`, `thought`, `calls`, `result_chars`, `result` (its beginning), `error`."""
     return tuple(_step(step) for step in memory_steps if isinstance(step, ActionStep))
 
 
@@ -43,9 +43,7 @@ def _calls(step: ActionStep) -> list[dict[str, Any]]:
         return [{"name": "python", "arguments": step.code_action}]
     made = getattr(step.model_output_message, "tool_calls", None)
     if made:
-        return [
-            {"name": call.function.name, "arguments": _plain(call.function.arguments)} for call in made
-        ]
+        return [{"name": call.function.name, "arguments": _plain(call.function.arguments)} for call in made]
     return [{"name": call.name, "arguments": _plain(call.arguments)} for call in step.tool_calls or ()]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +43,7 @@ class SearchEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JsonSearch:
-    """A search service that answers GET requests with JSON, such as SearXNG's `/search?format=json&q={query}`.
+    """A search service that answers GET with JSON, such as SearXNG at `/search?format=json&q={query}`.
 
     `url` has `{query}` where the query goes. Of the answer the first list of objects with an address counts,
     under whatever names services use. `headers` may hold a key; they are shown and recorded nowhere. The
@@ -80,32 +81,32 @@ class JsonSearch:
 
 @dataclass(frozen=True, slots=True)
 class DdgsSearch:
-    """The search of the package `ddgs`, which asks public engines without a key."""
+    """The search of the package `ddgs`, which asks public engines without a key; no extra brings it."""
 
     timeout_s: int = 20
 
     def __post_init__(self) -> None:
-        try:
-            import ddgs  # noqa: F401
-        except ImportError as error:
-            raise ConfigurationError(
-                "search='ddgs': the package ddgs is not installed; run `pip install ddgs`, or give the URL of "
-                "a JSON search with {query} in it"
-            ) from error
+        _ddgs()
 
     def search(self, query: str) -> str:
-        import ddgs
-
         try:
-            found: list[dict[str, Any]] = ddgs.DDGS(timeout=self.timeout_s).text(
-                query, max_results=NUM_RESULTS
-            )
+            found = _ddgs().DDGS(timeout=self.timeout_s).text(query, max_results=NUM_RESULTS)
         except Exception as error:  # of whichever engine it asks
             raise ToolFailedError(f"the search failed ({type(error).__name__})") from None
-        return _listed(found)
+        return _listed(list(found))
 
 
-def _result_lists(value: Any) -> Iterator[list[Mapping[str, Any]]]:
+def _ddgs() -> Any:
+    try:
+        return importlib.import_module("ddgs")
+    except ImportError as error:
+        raise ConfigurationError(
+            "search='ddgs': the package is not installed; run `pip install ddgs`, or give the URL of a JSON "
+            "search with {query} in it"
+        ) from error
+
+
+def _result_lists(value: Any) -> Iterator[list[dict[str, Any]]]:
     """The lists of objects with an address in a JSON value, outermost first."""
     level = [value]
     while level:

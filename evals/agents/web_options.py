@@ -9,7 +9,6 @@ from pathlib import Path
 from asymspec_agents.errors import ConfigurationError
 
 from .cassettes import Cassette, CassetteMode
-from .options import flag
 from .web import DdgsSearch, JsonSearch, PageReader, SearchEngine, Web
 
 __all__ = ["WEB_OPTIONS", "WebOptions"]
@@ -32,7 +31,15 @@ class WebOptions:
     @classmethod
     def of(cls, suite: str, options: Mapping[str, str]) -> WebOptions:
         """What the options say. Raises ConfigurationError naming what is missing or contradicts itself."""
-        is_online = flag(options, "online")
+        for name in options:
+            if name not in WEB_OPTIONS:
+                raise ConfigurationError(
+                    f"option {name!r} is unknown to suite {suite}; its options: {', '.join(WEB_OPTIONS)}"
+                )
+        online = options.get("online", "false").strip().lower()
+        if online not in ("true", "false"):
+            raise ConfigurationError(f"online={options['online']!r} must be true or false")
+        is_online = online == "true"
         given = options.get("mode", "record-missing" if is_online else "replay").strip()
         if given not in _MODES:
             raise ConfigurationError(f"mode={given!r} must be one of {', '.join(_MODES)}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from asymspec_agents.backends import Backend, ChatRequest, ChatResponse, Usage
 from asymspec_agents.backends.scripted import ScriptedBackend
-from asymspec_agents.messages import Message, ToolCall, ToolSpec
+from asymspec_agents.messages import Message, ToolSpec, parse_messages
 from asymspec_agents.protocol import apply_edits
 from asymspec_agents.router import ContextRouter
 from asymspec_agents.views import ViewPolicy
@@ -56,13 +56,25 @@ def scripted(*replies: Any) -> tuple[BackendAsker, ScriptedBackend]:
     return BackendAsker(backend), backend
 
 
+def function(name: str, arguments: Mapping[str, Any]) -> dict[str, str]:
+    """A call's function on the wire."""
+    return {"name": name, "arguments": json.dumps(arguments)}
+
+
 def calls(*pairs: tuple[str, Mapping[str, Any]]) -> ChatResponse:
     """An answer that makes tool calls."""
-    made = tuple(
-        ToolCall(id=f"call_{at}", type="function", function={"name": name, "arguments": json.dumps(arguments)})  # type: ignore[arg-type]
-        for at, (name, arguments) in enumerate(pairs)
-    )
-    return ChatResponse("", made, "tool_calls", Usage(100, 7), None)
+    made = parse_messages(
+        [
+            {
+                "role": "assistant",
+                "tool_calls": [
+                    {"id": f"call_{at}", "type": "function", "function": function(name, given)}
+                    for at, (name, given) in enumerate(pairs)
+                ],
+            }
+        ]
+    )[0].tool_calls
+    return ChatResponse("", made or (), "tool_calls", Usage(100, 7), None)
 
 
 def call(name: str, **arguments: Any) -> ChatResponse:
