@@ -25,6 +25,7 @@ class BackendAsker:
     given: Backend
     cell: Cell = field(default_factory=lambda: Cell.parse("asymspec on extract@0.3"))
     policies: list[ViewPolicy | None] = field(default_factory=list)
+    sees_images: bool = False
 
     def ask(
         self,
