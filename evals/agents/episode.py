@@ -47,13 +47,12 @@ def run_episode(
     `time`, `no_answer`) and with the `counts` that its tools give. Raises what the arm raises: a failed call
     is the arm's failure.
     """
-    started_s = clock()
     model = EpisodeModel(
         asker.backend(),
         asker.router(policy),
         max_tokens=settings.max_step_tokens,
         files=files,
-        deadline_s=started_s + settings.max_seconds,
+        deadline_s=clock() + settings.max_seconds,
         clock=clock,
     )
     agent = instrument(_agent(tools, model, settings))
@@ -74,7 +73,7 @@ def run_episode(
     }
     if counts is not None:
         end["tool_answers"] = dict(counts())
-    return asker.output(text, elapsed_s=clock() - started_s, trajectory=(*steps, end))
+    return asker.output(text, trajectory=(*steps, end))
 
 
 def _end(steps: Sequence[Mapping[str, Any]], text: str, is_out_of_time: bool, max_steps: int) -> str:

@@ -170,7 +170,10 @@ class GaiaReact(WebSuite):
 
 
 class SimpleQAReact(WebSuite):
-    """SimpleQA by an agent that searches the web; the judge is SimpleQA's own grader."""
+    """SimpleQA by an agent that searches the web; the judge is SimpleQA's own grader.
+
+    `parse` as in `simpleqa`: how the grader's letter is read.
+    """
 
     name = "simpleqa_react"
     title = "SimpleQA by an agent with web tools"
@@ -179,10 +182,21 @@ class SimpleQAReact(WebSuite):
     source = SimpleQA.source
     instructions = "Give final_answer the answer alone, in a few words; where you don't know it, say so."
 
-    @cached_property
+    def __init__(
+        self,
+        agent: str = "tool_calling",
+        max_steps: str = "12",
+        max_step_tokens: str = "1024",
+        max_seconds: str = "1800",
+        parse: str = "strict",
+    ) -> None:
+        super().__init__(agent, max_steps, max_step_tokens, max_seconds)
+        self._inner = SimpleQA(parse)
+
+    @property
     def inner(self) -> SimpleQA:
         """Questions and grading."""
-        return SimpleQA()
+        return self._inner
 
 
 def _kind(file_name: str) -> str:

@@ -131,6 +131,12 @@ def test_limits_are_options_of_the_suite(name: str) -> None:
         suite_named(f"{name}:agent=chess")
 
 
+def test_the_grade_is_read_as_simpleqa_reads_it() -> None:
+    assert SimpleQAReact(parse="paper").inner.parse == "paper"
+    with pytest.raises(ConfigurationError, match="parse='loose'"):
+        SimpleQAReact(parse="loose")
+
+
 def test_a_suite_without_options_refuses_any() -> None:
     suite = ReactMultihop()
     assert suite.with_options({}) is suite
