@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -23,7 +24,11 @@ SETTINGS = AgentSettings(max_steps=2, max_step_tokens=6, system_prompt="Search."
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    opened = open_system(tiny_options(tmp_path_factory.mktemp("pair")))
+    folder = tmp_path_factory.mktemp("pair")
+    options = tiny_options(folder)
+    for config in folder.glob("*/config.json"):  # an agent's prompt is longer than theirs, a token a byte
+        config.write_text(json.dumps({**json.loads(config.read_text()), "max_position_embeddings": 16_384}))
+    opened = open_system(options)
     yield opened
     opened.close()
 
