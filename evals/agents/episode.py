@@ -47,6 +47,7 @@ def run_episode(
     `time`, `no_answer`) and with the `counts` that its tools give. Raises what the arm raises: a failed call
     is the arm's failure.
     """
+    forced = {"tool_choice": "required", "parallel_tool_calls": False} if settings.forces_calls else {}
     model = EpisodeModel(
         asker.backend(),
         asker.router(policy),
@@ -54,6 +55,7 @@ def run_episode(
         files=files,
         deadline_s=clock() + settings.max_seconds,
         clock=clock,
+        **forced,
     )
     agent = instrument(_agent(tools, model, settings))
     answer: Any = None

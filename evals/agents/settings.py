@@ -21,14 +21,17 @@ class AgentSettings:
 
     After `max_steps` the model is asked once more for the answer alone, as smolagents does it.
     `max_step_tokens` is for each of its answers. No call begins when `max_seconds` are over; then there is no
-    answer. `max_code_seconds` is for each piece of code. `system_prompt` replaces smolagents' own where tools
-    are called, as a template with `tools` in it; `instructions` are added to smolagents' own.
+    answer. `forces_calls`: where tools are called, every answer has to be one call (`tool_choice="required"`
+    and no parallel calls), on backends that can do so. `max_code_seconds` is for each piece of code.
+    `system_prompt` replaces smolagents' own where tools are called, as a template with `tools` in it;
+    `instructions` are added to smolagents' own.
     """
 
     kind: AgentKind = "tool_calling"
     max_steps: int = 8
     max_step_tokens: int = 512
     max_seconds: float = 1_800.0
+    forces_calls: bool = False
     max_code_seconds: int = 30
     system_prompt: str | None = None
     instructions: str | None = None
@@ -51,13 +54,17 @@ class AgentSettings:
         max_steps: str,
         max_step_tokens: str,
         max_seconds: str,
+        forces_calls: str = "false",
         system_prompt: str | None = None,
         instructions: str | None = None,
     ) -> AgentSettings:
         """Settings as a command line gives them."""
         if agent not in _KINDS:
             raise ConfigurationError(f"agent={agent!r} must be one of {', '.join(_KINDS)}")
+        if forces_calls not in ("true", "false"):
+            raise ConfigurationError(f"forces_calls={forces_calls!r} must be true or false")
         return cls(
+            forces_calls=forces_calls == "true",
             kind=_KINDS[agent],
             max_steps=_number("max_steps", max_steps, int),
             max_step_tokens=_number("max_step_tokens", max_step_tokens, int),

@@ -52,12 +52,14 @@ class WebSuite(Suite):
         max_steps: str = "12",
         max_step_tokens: str = "1024",
         max_seconds: str = "1800",
+        forces_calls: str = "false",
     ) -> None:
         self._settings = AgentSettings.of_texts(
             agent=agent,
             max_steps=max_steps,
             max_step_tokens=max_step_tokens,
             max_seconds=max_seconds,
+            forces_calls=forces_calls,
             instructions=self.instructions,
         )
         self._options: dict[str, str] = {}
@@ -188,9 +190,10 @@ class SimpleQAReact(WebSuite):
         max_steps: str = "12",
         max_step_tokens: str = "1024",
         max_seconds: str = "1800",
+        forces_calls: str = "false",
         parse: str = "strict",
     ) -> None:
-        super().__init__(agent, max_steps, max_step_tokens, max_seconds)
+        super().__init__(agent, max_steps, max_step_tokens, max_seconds, forces_calls)
         self._inner = SimpleQA(parse)
 
     @property

@@ -29,17 +29,19 @@ NUM_FOUND = 3  # passages of one search
 FIRST_SIGHT_TOKENS = 100  # a search's result has about 400
 
 SYSTEM_PROMPT = """\
-You answer questions by searching. Take small steps: search for one name of the question, read what comes \
-back, then search for the next name that you need. Never repeat a search. As soon as you know the answer, \
-call final_answer with the answer alone, in a few words."""
+You answer questions with tools. Every reply is one tool call and nothing else. First call search with one \
+name of the question. Read the passages, then search for the next name that you need; never repeat a \
+search. When you know the answer, call final_answer with the answer alone, in a few words: a name, a date, \
+yes or no."""
 
 
 class ReactMultihop(Suite):
     """Multihop questions, answered by searching; token F1 as in `multihop`, exact match beside it.
 
-    `agent` is `tool_calling` or `code`; limits as in AgentSettings, as texts. The defaults let a model of
-    1.5B parameters finish. A search returns three passages in full, and the verifier reads them compressed
-    from the moment they appear: an episode has few turns, so none is kept verbatim.
+    `agent` is `tool_calling` or `code`; limits as in AgentSettings, as texts. With `forces_calls`, the
+    default, every step is one call: left free, models of 1.5B parameters write prose, or many calls at once.
+    It needs a backend that knows `tool_choice`. A search returns three passages in full, and the verifier
+    reads them compressed from the moment they appear: an episode has few turns, so none is kept verbatim.
     """
 
     name = "react_multihop"
@@ -54,12 +56,14 @@ class ReactMultihop(Suite):
         max_steps: str = "4",
         max_step_tokens: str = "150",
         max_seconds: str = "900",
+        forces_calls: str = "true",
     ) -> None:
         self._settings = AgentSettings.of_texts(
             agent=agent,
             max_steps=max_steps,
             max_step_tokens=max_step_tokens,
             max_seconds=max_seconds,
+            forces_calls=forces_calls,
             system_prompt=SYSTEM_PROMPT,
             instructions=SYSTEM_PROMPT,
         )

@@ -20,6 +20,8 @@ from tests.evals.tiny_system import LONG, QUERY, made_up_sample, tiny_options
 VIEW = ViewSpec("truncate", 0.3)
 CELLS = [str(cell) for cell in cells_of(tuple(map(ArmSpec, (*BASELINES, "identical", "asymspec"))), (VIEW,))]
 SETTINGS = AgentSettings(max_steps=2, max_step_tokens=6, system_prompt="Search.")
+FORCED = AgentSettings(max_steps=1, max_step_tokens=16, system_prompt="Search.", forces_calls=True)
+CALL = "<tool_call>"
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +35,14 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     opened.close()
 
 
-def episode(system: System, name: str) -> Output:
+def episode(system: System, name: str, settings: AgentSettings = SETTINGS) -> Output:
     cell = Cell.parse(name)
     asker = system.asker(None, made_up_sample(), cell)  # type: ignore[arg-type]  # no suite is needed
     return run_episode(
         QUERY,
         [PassageSearchTool(PassageIndex(("A pump.",)))],
         asker,
-        SETTINGS,
+        settings,
         policy=episode_policy(cell.view, first_sight_tokens=30),
         files=[{"type": "text", "text": LONG}],
     )
@@ -60,6 +62,12 @@ def test_an_episode_is_answered_and_recorded(system: System, cell: str) -> None:
             assert call.compressed_tokens < 0.8 * call.full_tokens
         else:
             assert call.compressed_tokens is None
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_calls_can_be_forced_on_every_arm(system: System, cell: str) -> None:
+    output = episode(system, cell, FORCED)
+    assert output.calls[0].text.startswith(CALL)
 
 
 def test_the_full_view_twice_is_the_full_view(system: System) -> None:

@@ -164,6 +164,14 @@ def test_files_follow_the_task_in_every_call() -> None:
         assert "Where is Orla Finch from?" in compressed
 
 
+@pytest.mark.parametrize("forces_calls", [True, False])
+def test_calls_are_forced_where_there_are_tools_only(forces_calls: bool) -> None:
+    settings = AgentSettings(max_steps=1, forces_calls=forces_calls)
+    _, requests = run(call("search", query="Orla"), "Harrowgate", settings=settings)
+    assert [request.tool_choice for request in requests] == ["required" if forces_calls else None, None]
+    assert [request.parallel_tool_calls for request in requests] == [False if forces_calls else None, None]
+
+
 def test_counts_of_tools_are_kept() -> None:
     output, _ = run(FINAL, counts=lambda: {"replayed": 2})
     assert output.trajectory[-1]["tool_answers"] == {"replayed": 2}
@@ -238,7 +246,9 @@ def test_settings_are_checked(given: dict[str, Any]) -> None:
         AgentSettings(**given)
 
 
-@pytest.mark.parametrize("given", [{"agent": "chess"}, {"max_steps": "many"}, {"max_seconds": ""}])
+@pytest.mark.parametrize(
+    "given", [{"agent": "chess"}, {"max_steps": "many"}, {"max_seconds": ""}, {"forces_calls": "yes"}]
+)
 def test_texts_of_settings_are_checked(given: dict[str, str]) -> None:
     texts = {"agent": "code", "max_steps": "4", "max_step_tokens": "9", "max_seconds": "1.5", **given}
     with pytest.raises(ConfigurationError, match=next(iter(given))):
