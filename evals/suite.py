@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from asymspec_agents.backends import Backend, ChatResponse
+from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.messages import Message, ToolSpec
 from asymspec_agents.router import ContextRouter
 from asymspec_agents.views import ViewPolicy
@@ -90,6 +91,22 @@ class Suite(ABC):
     default_views: tuple[str, ...] = ("extract@0.3",)
     source: str
     """Where the official release is, and its terms, in one line."""
+
+    def with_options(self, options: Mapping[str, str]) -> Suite:
+        """This suite with options of its own, given as texts; the default has none.
+
+        Raises ConfigurationError naming an option that is unknown, or a value that is out of range.
+        """
+        if options:
+            raise ConfigurationError(f"option {next(iter(options))!r} is unknown: suite {self.name} has none")
+        return self
+
+    def prepare(self) -> None:
+        """Checks, before a run begins, that what answering needs is there; the default needs nothing.
+
+        Raises ConfigurationError that says what is missing.
+        """
+        return
 
     @abstractmethod
     def load(self, path: Path | None = None) -> Sequence[Sample]:

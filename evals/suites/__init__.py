@@ -18,13 +18,16 @@ SUITES: dict[str, str] = {
     "bfcl_parallel": "bfcl:BfclParallel",
     "bfcl_simple": "bfcl:BfclSimple",
     "gaia": "gaia:Gaia",
+    "gaia_react": "react:GaiaReact",
     "longbench_2wikimqa": "longbench:TwoWikiMultihopQA",
     "longbench_hotpotqa": "longbench:HotpotQA",
     "longbench_musique": "longbench:MuSiQue",
     "mathvista": "mathvista:MathVista",
     "multi_challenge": "multi_challenge:MultiChallenge",
     "multihop": "multihop:Multihop",
+    "react_multihop": "react_multihop:ReactMultihop",
     "simpleqa": "simpleqa:SimpleQA",
+    "simpleqa_react": "react:SimpleQAReact",
     "simpleqa_verified": "simpleqa:SimpleQAVerified",
 }
 """Name to `module:Class`."""
