@@ -16,7 +16,7 @@ from ..sample import Sample
 from ..sampling import checked_ids, chosen, missing_groups
 from ..suite import Judge, Suite
 from ..suites import suite_named
-from .choices import DEFAULT_ARMS, arms_of, data_paths, only_of, read_ids
+from .choices import DEFAULT_ARMS, arms_of, data_paths, only_of, options_of, read_ids
 
 __all__ = [
     "Asked",
@@ -73,8 +73,9 @@ def suites_of(args: argparse.Namespace, before: Plan | None) -> tuple[Suite, ...
     names = args.suites or tuple(before.suites if before else ())
     if not names:
         raise ConfigurationError("no suite is named; `python -m evals list` has them")
+    options = options_of(args.option)
     suites = {suite.name: suite for suite in map(suite_named, names)}
-    return tuple(suites.values())
+    return tuple(suite.with_options(options) for suite in suites.values())
 
 
 def cells_for(

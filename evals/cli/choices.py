@@ -11,7 +11,7 @@ from asymspec_agents.errors import ConfigurationError
 from ..cells import BASELINES, IDENTICAL, ArmSpec
 from ..suites import SUITES
 
-__all__ = ["DEFAULT_ARMS", "arms_of", "data_paths", "only_of", "read_ids"]
+__all__ = ["DEFAULT_ARMS", "arms_of", "data_paths", "only_of", "options_of", "read_ids"]
 
 DEFAULT_ARMS = ("floor", "ceiling", "drafter", "asymspec")
 
@@ -106,6 +106,19 @@ def only_of(given: Sequence[str]) -> dict[str, frozenset[str]]:
             raise ConfigurationError(f"--only {text!r} must be GROUP=VALUE, such as level=1")
         only[group] = only.get(group, frozenset()) | {value}
     return only
+
+
+def options_of(given: Sequence[str]) -> dict[str, str]:
+    """The suites' own options; raises ConfigurationError for what is no NAME=VALUE, or named twice."""
+    options: dict[str, str] = {}
+    for text in given:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise ConfigurationError(f"--option {text!r} must be NAME=VALUE, such as cassette=web.jsonl")
+        if name in options:
+            raise ConfigurationError(f"--option {name}: given twice")
+        options[name] = value
+    return options
 
 
 def read_ids(path: Path) -> frozenset[str]:

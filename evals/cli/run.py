@@ -58,6 +58,14 @@ def add_parser(subparsers: Any) -> None:
         help="arms once for each value",
     )
     add("--data", nargs="+", action="extend", default=[], metavar="[SUITE=]PATH", help="local data")
+    add(
+        "--option",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of the suites, such as cassette=web.jsonl online=true for those that use the web",
+    )
     add("--samples", type=_samples, metavar="N", help="a fixed random subset: 50 are among 100 (or: all)")
     add("--ids", type=Path, metavar="FILE", help="only the sample ids in a file, one a line")
     add(
@@ -84,7 +92,7 @@ def add_parser(subparsers: Any) -> None:
     add(
         "--keep-restricted",
         action="store_true",
-        help="keep questions and views of suites whose terms forbid resharing, in a folder that stays private",
+        help="keep questions and views of suites whose terms forbid resharing; the folder must stay private",
     )
     add(
         "--stop-after-outages",
@@ -148,6 +156,8 @@ def _run(args: argparse.Namespace) -> int:
     suites = suites_of(args, before)
     _check_judge(args, suites)
     cells_for(args, suites, before)
+    for suite in suites:
+        suite.prepare()
     with RunFolder(args.out) as folder:
         _ask(args, suites, options, folder)
         return tell_end(folder)

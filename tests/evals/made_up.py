@@ -104,6 +104,8 @@ class MadeAsker:
 class MadeSystem:
     """Answers by arm: the gold by default. `asked` are the (sample, cell) of every asker, in order."""
 
+    max_parallel: int | None = None
+
     def __init__(
         self,
         answers: Mapping[str, Answer] | None = None,
