@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
@@ -11,7 +11,7 @@ __all__ = ["results"]
 R = TypeVar("R")
 
 
-def results(tasks: Iterable[Callable[[], R]], num_parallel: int) -> Iterator[R]:
+def results(tasks: Iterable[Callable[[], R]], num_parallel: int) -> Generator[R, None, None]:
     """Each task's result as it comes; what a task raises is raised. One at a time: in this thread.
 
     No more than `num_parallel` tasks are taken ahead of what was yielded. Where whoever takes the results
