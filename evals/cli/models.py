@@ -31,6 +31,8 @@ def add_system(parser: argparse.ArgumentParser) -> None:
     there.add_argument("--api-key", metavar="KEY", help="its key (default: $ASYMSPEC_API_KEY)")
     there.add_argument("--model", metavar="NAME", help="the verifier's name there")
     there.add_argument("--drafter-model", metavar="NAME", help="the drafter's name, where it is served alone")
+    there.add_argument("--drafter-url", metavar="URL", help="a server of any kind for the drafter alone")
+    there.add_argument("--drafter-api-key", metavar="KEY", help="its key (default: that of --url)")
     there.add_argument("--verifier-params", type=_count, metavar="N", help="its parameters, such as 32e9")
     there.add_argument("--drafter-params", type=_count, metavar="N", help="the drafter's")
     there.add_argument("--tokenizer", metavar="MODEL", help="measures the views (default: an estimate)")
@@ -63,16 +65,8 @@ def system_options(args: argparse.Namespace) -> SystemOptions:
     """The options of the system, checked. Raises ConfigurationError."""
     from ..systems import SystemOptions
 
-    names: tuple[str, ...] = (
-        "verifier",
-        "drafter",
-        "dtype",
-        "device",
-        "url",
-        "api_key",
-        "model",
-        "drafter_model",
-    )
+    names: tuple[str, ...] = ("verifier", "drafter", "dtype", "device")
+    names += ("url", "api_key", "model", "drafter_model", "drafter_url", "drafter_api_key")
     names += ("verifier_params", "drafter_params", "tokenizer", "timeout_s", "llmlingua")
     given: dict[str, Any] = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if "url" in given and "api_key" not in given:

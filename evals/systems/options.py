@@ -16,7 +16,9 @@ class SystemOptions:
     Without `url` the models run in this process: `verifier` and `drafter` are folders, presets or hub names
     (None: the default pair) in `dtype` on `device` (None: where there is one, CUDA). With `url` a server
     answers: `model` is the verifier's name there (None: what the server says), `drafter_model` the drafter's,
-    where it is served by itself. `verifier_params` and `drafter_params` are numbers of parameters, for
+    where it is served by itself: there, or at `drafter_url` (with `drafter_api_key`; None: the same key), a
+    server of any kind for the drafter alone (where `drafter_model` may be None if it serves one model only).
+    `verifier_params` and `drafter_params` are numbers of parameters, for
     costs: those of local models are counted, a server's are unknown unless given. `tokenizer` names the
     model whose tokenizer measures a server's views (None: an estimate). `llmlingua` is the checkpoint of
     LLMLingua-2, for views by that method. `sees_images`: the server's models do. Raises ConfigurationError.
@@ -30,6 +32,8 @@ class SystemOptions:
     api_key: str | None = field(default=None, repr=False)
     model: str | None = None
     drafter_model: str | None = None
+    drafter_url: str | None = None
+    drafter_api_key: str | None = field(default=None, repr=False)
     verifier_params: int | None = None
     drafter_params: int | None = None
     tokenizer: str | None = None
@@ -39,7 +43,8 @@ class SystemOptions:
 
     def __post_init__(self) -> None:
         here = ("verifier", "drafter", "device")
-        there = ("api_key", "model", "drafter_model", "verifier_params", "drafter_params", "tokenizer")
+        there: tuple[str, ...] = ("api_key", "model", "drafter_model", "drafter_url", "drafter_api_key")
+        there += ("verifier_params", "drafter_params", "tokenizer")
         for name in here if self.url is not None else there:
             if getattr(self, name) is not None:
                 needs = "local models, without url" if self.url is not None else "a server; give url"
@@ -48,6 +53,8 @@ class SystemOptions:
             raise ConfigurationError(
                 "sees_images: the local engine reads text only; leave it out, or give url"
             )
+        if self.drafter_api_key is not None and self.drafter_url is None:
+            raise ConfigurationError("drafter_api_key: only for a drafter's own server; give drafter_url")
         for name in ("verifier_params", "drafter_params"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):

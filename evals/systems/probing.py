@@ -9,7 +9,12 @@ from typing import Any
 import httpx
 
 from asymspec_agents.backends.connection_options import ConnectionOptions
-from asymspec_agents.errors import BackendError, ConnectionFailedError, ServerError
+from asymspec_agents.errors import (
+    BackendError,
+    ConfigurationError,
+    ConnectionFailedError,
+    ServerError,
+)
 from asymspec_agents.wire.handshake import PATH, ServerInfo
 
 __all__ = ["ServerFacts", "probe"]
@@ -19,8 +24,9 @@ PROBE_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """A server: its handshake (None: it does not speak AsymSpec), its models by name, its version."""
+    """A server: its address, its handshake (None: no AsymSpec), its models by name, its version."""
 
+    url: str
     asymspec: ServerInfo | None
     models: tuple[str, ...]
     version: str | None
@@ -29,6 +35,20 @@ class ServerFacts:
     def kind(self) -> str:
         """What it is, in words."""
         return "an OpenAI-compatible server" if self.asymspec is None else "an AsymSpec server"
+
+    def checked(self, field: str, name: str) -> str:
+        """The model's name. Raises ConfigurationError where the server says that it serves others only."""
+        if self.models and name not in self.models:
+            served = ", ".join(self.models)
+            raise ConfigurationError(f"{field}={name!r} is not served at {self.url}; models: {served}")
+        return name
+
+    def only_model(self, who: str, option: str) -> str:
+        """The only model there is. Raises ConfigurationError where there are several, or none by name."""
+        if len(self.models) == 1:
+            return self.models[0]
+        served = ", ".join(self.models) or "none by name"
+        raise ConfigurationError(f"name {who} with {option}; {self.url} serves {served}")
 
 
 def probe(options: ConnectionOptions) -> ServerFacts:
@@ -54,7 +74,7 @@ def probe(options: ConnectionOptions) -> ServerFacts:
             version = _get(client, "/version")
         except ServerError:  # it is good to know, no more
             version = None
-    return ServerFacts(info, _names(listed), _text(version, "version"))
+    return ServerFacts(options.base_url, info, _names(listed), _text(version, "version"))
 
 
 def _get(client: httpx.Client, path: str) -> Mapping[str, Any] | None:

@@ -19,6 +19,7 @@ from ..answering import Answering
 from ..cells import IDENTICAL, ArmSpec
 from ..views import TextTokens
 from .base import System, refused
+from .lone_drafter import LoneDrafter
 from .options import SystemOptions
 from .probing import ServerFacts, probe
 from .putting import by_options, compressed_only, identical
@@ -28,31 +29,45 @@ __all__ = ["ServerSystem", "open_server"]
 PLAIN = ("floor", "ceiling")
 SYMMETRIC = ("symmetric_full", "symmetric_compressed")
 ONLY_LOCAL = ("scd", "rapid")
+NAME_ONE = "name one that it serves with --drafter-model, or a server of the drafter's own with --drafter-url"
 
 
 def open_server(options: SystemOptions) -> ServerSystem:
-    """The system at `options.url`; asks the server what it is.
+    """The system at `options.url`; asks the server what it is, and the drafter's own where there is one.
 
-    Raises what `probe` does, and ConfigurationError for a model that it does not serve.
+    Raises what `probe` does, and ConfigurationError for a model that is not served there.
     """
     connection = ConnectionOptions(
         base_url=options.url or "", api_key=options.api_key, timeout_s=options.timeout_s
     )
-    return ServerSystem(options, probe(connection))
+    facts = probe(connection)
+    elsewhere = None if options.drafter_url is None else LoneDrafter.at(options)
+    try:
+        return ServerSystem(options, facts, elsewhere)
+    except BaseException:
+        if elsewhere is not None:
+            elsewhere.backend.close()
+        raise
 
 
 class ServerSystem(System):
-    """A server under test. Costs of what it computed are modelled from its usage and reports."""
+    """A server under test. Costs of what it computed are modelled from its usage and reports.
 
-    def __init__(self, options: SystemOptions, facts: ServerFacts) -> None:
+    `elsewhere` is the drafter's own server, which the system closes; None: the drafter is served beside the
+    verifier, or only in it.
+    """
+
+    def __init__(
+        self, options: SystemOptions, facts: ServerFacts, elsewhere: LoneDrafter | None = None
+    ) -> None:
         super().__init__(llmlingua=options.llmlingua, device=None)
-        self._options, self._facts = options, facts
+        self._options, self._facts, self._elsewhere = options, facts, elsewhere
         info = facts.asymspec
-        self._verifier = options.model or (info.verifier if info is not None else _only(facts, options))
-        self._drafter = options.drafter_model or (info.drafter if info is not None else None)
-        self._check_served(self._verifier, "model")
-        if options.drafter_model is not None:
-            self._check_served(options.drafter_model, "drafter_model")
+        named = options.model or (None if info is None else info.verifier)
+        if named is None:
+            self._verifier = facts.only_model("the verifier", "--model")
+        else:
+            self._verifier = facts.checked("model", named)
         self._backend = HTTPBackend(
             options.url or "",
             api_key=options.api_key,
@@ -60,13 +75,19 @@ class ServerSystem(System):
             on_missing_asymspec="error" if info is not None else "warn",
             timeout_s=options.timeout_s,
         )
+        self._drafter = elsewhere or self._beside()
+        in_pair = None if info is None else info.drafter
         self.identity = {
             "kind": "openai" if info is None else "asymspec",
             "url": self._backend.base_url,
             "server": (info.server if info is not None else None),
             "server_version": facts.version,
             "verifier": self._verifier,
-            "drafter": self._drafter,
+            "drafter": in_pair if self._drafter is None else in_pair or self._drafter.model,
+            "drafter_alone": None if self._drafter is None else self._drafter.model,
+            "drafter_url": None if elsewhere is None else elsewhere.backend.base_url,
+            "drafter_server": None if elsewhere is None else elsewhere.server,
+            "drafter_server_version": None if elsewhere is None else elsewhere.server_version,
             "verifier_params": options.verifier_params,
             "drafter_params": options.drafter_params,
             "dtype": None,
@@ -75,7 +96,7 @@ class ServerSystem(System):
             "llmlingua": options.llmlingua,
             "sees_images": options.sees_images,
         }
-        arms = {*PLAIN, *(("drafter",) if self._serves_drafter else ())}
+        arms = {*PLAIN, *(("drafter",) if self._drafter is not None else ())}
         if info is not None:
             arms |= {*SYMMETRIC, IDENTICAL, "paper", *(mode for mode in MODES if mode in info.modes)}
             arms |= {"gate+delta"} if self._knows_all_rules else set()
@@ -89,7 +110,7 @@ class ServerSystem(System):
         if name in ONLY_LOCAL:
             return "no server decodes so; run it with local models"
         if name == "drafter":
-            return f"{where} that serves no drafter by itself; name one that it serves with --drafter-model"
+            return f"{where} that serves no drafter by itself; {NAME_ONE}"
         if self._facts.asymspec is None:
             return f"{where}, which answers {', '.join(sorted(self.arms))} only"
         return f"{where}, whose modes are {', '.join(self._facts.asymspec.modes)}"
@@ -99,14 +120,14 @@ class ServerSystem(System):
             raise refused(arm, reason)
         options = arm.asymspec_options()
         speaks = self._facts.asymspec is not None
-        if arm.name == "drafter":
+        if arm.name == "drafter" and self._drafter is not None:
             return Answering(
-                backend=self.plain("drafter"),
+                backend=self._drafter.backend,
                 put=by_options(options),
                 mode=arm.name,
                 only_model="drafter",
-                salts=speaks,
-                streams=speaks,
+                salts=self._drafter.speaks,
+                streams=self._drafter.speaks,
             )
         if arm.name in PLAIN:
             return Answering(
@@ -126,9 +147,9 @@ class ServerSystem(System):
     def plain(self, reader: Literal["verifier", "drafter"]) -> Backend:
         if reader == "verifier":
             return self._backend.with_arm("ceiling")
-        if self._drafter is None or not self._serves_drafter:
-            raise ConfigurationError("the server serves no drafter by itself; name one with --drafter-model")
-        return self._backend.with_model(self._drafter).with_arm("ceiling")
+        if self._drafter is None:
+            raise ConfigurationError(f"{self._backend.base_url} serves no drafter by itself; {NAME_ONE}")
+        return self._drafter.backend
 
     @cached_property
     def tokens(self) -> TextTokens:
@@ -146,19 +167,23 @@ class ServerSystem(System):
 
     def close(self) -> None:
         self._backend.close()
+        if self._elsewhere is not None:
+            self._elsewhere.backend.close()
 
-    @property
-    def _serves_drafter(self) -> bool:
-        return self._drafter is not None and self._drafter in self._facts.models
+    def _beside(self) -> LoneDrafter | None:
+        """The drafter where this server serves it by itself too. Raises ConfigurationError."""
+        facts, named = self._facts, self._options.drafter_model
+        if named is not None:
+            name = facts.checked("drafter_model", named)
+        elif facts.asymspec is not None and facts.asymspec.drafter in facts.models:
+            name = facts.asymspec.drafter
+        else:
+            return None
+        return LoneDrafter.of(facts, self._backend.with_model(name), name)
 
     @property
     def _knows_all_rules(self) -> bool:
         return self._facts.asymspec is not None and set(MODES) <= set(self._facts.asymspec.modes)
-
-    def _check_served(self, name: str, field: str) -> None:
-        if self._facts.models and name not in self._facts.models:
-            served = ", ".join(self._facts.models)
-            raise ConfigurationError(f"{field}={name!r} is not served there; models: {served}")
 
     def _sees_images(self, arm: ArmSpec) -> bool:
         return self._options.sees_images
@@ -171,10 +196,3 @@ class ServerSystem(System):
             return count(messages, tools)
         except AsymSpecError:  # a server that does not count is no failure of the arm
             return None
-
-
-def _only(facts: ServerFacts, options: SystemOptions) -> str:
-    if len(facts.models) == 1:
-        return facts.models[0]
-    served = ", ".join(facts.models) or "none by name"
-    raise ConfigurationError(f"model: name the verifier with --model; {options.url} serves {served}")

@@ -225,7 +225,7 @@ def test_the_drafter_of_a_plain_server_is_the_one_that_was_named() -> None:
     with odd_server(two_models, handshake=None) as server:
         with pytest.raises(ConfigurationError, match=r"--model; .* serves big, small"):
             open_system(SystemOptions(url=server.url))
-        with pytest.raises(ConfigurationError, match=r"drafter_model='tiny' is not served there"):
+        with pytest.raises(ConfigurationError, match=r"drafter_model='tiny' is not served at http"):
             open_system(SystemOptions(url=server.url, model="big", drafter_model="tiny"))
         system = open_system(SystemOptions(url=server.url, model="big", drafter_model="small"))
         try:
