@@ -11,13 +11,14 @@ HAS_VLLM := $(filter Linux-x86_64,$(shell uname -sm | tr " " "-"))
 export OMP_WAIT_POLICY ?= passive
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-fast lint clean
+.PHONY: help demo test test-slow test-fast lint references clean
 
 help:
 	@echo "make demo       run an agent on the real models, AsymSpec against its baselines"
 	@echo "make test       all tests, real models included, with the coverage gates"
 	@echo "make test-fast  the tests without real models"
 	@echo "make test-slow  what takes many minutes: the second runner on two ranks, compiled and on the real pair, the benchmark"
+	@echo "make references install the scorers that tests of evals compare with"
 	@echo "make lint       ruff and mypy"
 	@echo "make clean      remove the virtual environment and what builds and tests leave behind"
 
@@ -37,13 +38,22 @@ $(VLLM)/ready: pyproject.toml $(wildcard $(CONSTRAINTS))
 	$(VLLM)/bin/python -m pip uninstall --yes torchvision torchaudio torchcodec
 	touch $@
 
+# Independent scorers that tests compare ours with, for Python 3.11 or later; without what they depend on.
+REFERENCES := $(VENV)/references
+references: $(REFERENCES)/ready
+$(REFERENCES)/ready: $(READY)
+	if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
+		$(BIN)/python -m pip install --no-deps --upgrade --target $(REFERENCES) bfcl-eval==2026.3.23 \
+			inspect-evals==0.28.0 lmms-eval==0.7.3 opencompass==0.5.4 && touch $@; \
+	fi
+
 demo: $(READY)
 	$(BIN)/asymspec demo
 
 # The real models first, as tests open no connection. Then the passes: the fast tier and the full matrix of
 # small models in parallel, the real models alone, with all cores and memory to themselves, and vLLM's tests
 # where there are wheels of it for CPUs (elsewhere they are skipped).
-test: $(READY) $(if $(HAS_VLLM),$(VLLM)/ready)
+test: $(READY) references $(if $(HAS_VLLM),$(VLLM)/ready)
 	$(BIN)/asymspec models pull $(PRESETS)
 	$(BIN)/python -m pytest -m "not full" -n 2 --cov --cov-report=
 	$(BIN)/python -m pytest -m full -n 2 $(MATRIX) --cov --cov-append --cov-report=

@@ -9,11 +9,17 @@ from collections.abc import Mapping, Sequence
 
 from asymspec_agents.cli.frame import Command, run_line
 
-from . import compare, listing, report, run
+from . import compare, listing, report, run, table
 
 __all__ = ["main"]
 
-COMMANDS: Mapping[str, Command] = {"list": listing, "run": run, "report": report, "compare": compare}
+COMMANDS: Mapping[str, Command] = {
+    "list": listing,
+    "run": run,
+    "report": report,
+    "compare": compare,
+    "table": table,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
