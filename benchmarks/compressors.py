@@ -28,7 +28,10 @@ from asymspec_agents.tokens import EstimateCounter
 from benchmarks.contents import CONTENTS, content
 from evals.provenance import provenance
 
-QUERY = "Which request failed, and what is the amount of invoice INV-001234 of cedar harbor?"
+QUERY = (
+    "Which request failed, what is the amount of invoice INV-001234 of cedar harbor, and what did the museum "
+    "record in the archive in 1923?"
+)
 RATIO = 0.3
 MAX_TOKENS = 2_000  # the router's default
 PAUSE_S = 0.001

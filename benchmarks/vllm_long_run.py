@@ -65,6 +65,12 @@ class Stream:
 
     times_s: list[float] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
+    num_tokens: list[int] = field(default_factory=list)
+
+    def tokens(self, start_s: float, end_s: float) -> int:
+        """How many tokens came in that time: a slow reader gets several in one piece."""
+        pieces = zip(self.times_s, self.num_tokens, strict=True)
+        return sum(count for at, count in pieces if start_s <= at <= end_s)
 
     def gaps(self, start_s: float, end_s: float) -> tuple[float, float]:
         """The longest time between two pieces that came in that time, and the longest time of computing.
@@ -137,7 +143,10 @@ async def _part(clients: Clients, num_requests: int, besides: Sequence[Wish]) ->
 
 
 def stall(server: TinyServer, size: Size) -> dict[str, Any]:
-    """The longest wait of a bystander's stream, before and while the longest document is read."""
+    """The longest wait of a bystander's stream, before and while the longest document is read.
+
+    The bystander asks again whenever its answer ends, so that there is one however slow the machine is.
+    """
     bystander = Wish(
         "bystander",
         CHAT,
@@ -160,22 +169,31 @@ async def _stall(server: TinyServer, bystander: Wish, document: Wish) -> dict[st
         short = {"messages": [{"role": "user", "content": "Hi."}]}
         await http.post(document.path, json={**document.body, **short})  # the first of its kind is slow
 
-        async def listen() -> None:
-            async with http.stream("POST", bystander.path, json=bystander.body) as response:
-                async for line in response.aiter_lines():
-                    if line.startswith("data: {"):
-                        stream.times_s.append(time.monotonic())
-                        stream.cpu_s.append(_cpu_s(worker))
+        answered = asyncio.Event()
 
-        listening = asyncio.create_task(listen())
-        while len(stream.times_s) < QUIET_PIECES and not listening.done():
-            await asyncio.sleep(POLL_S)
-        started_s = time.monotonic()
-        response = await http.post(document.path, json=document.body)
-        ended_s = time.monotonic()
-        response.raise_for_status()
-        has_outlived_it = not listening.done()
-        await listening
+        async def listen() -> None:
+            while not answered.is_set():
+                async with http.stream("POST", bystander.path, json=bystander.body) as response:
+                    response.raise_for_status()
+                    async for line in response.aiter_lines():
+                        if answered.is_set():
+                            return
+                        if line.startswith("data: {"):
+                            stream.times_s.append(time.monotonic())
+                            stream.cpu_s.append(_cpu_s(worker))
+                            stream.num_tokens.append(_num_letters(line))
+
+        async def read() -> tuple[float, float]:
+            while len(stream.times_s) < QUIET_PIECES:
+                await asyncio.sleep(POLL_S)
+            started_s = time.monotonic()
+            response = await http.post(document.path, json=document.body)
+            ended_s = time.monotonic()
+            response.raise_for_status()
+            answered.set()
+            return started_s, ended_s
+
+        (started_s, ended_s), _ = await asyncio.wait_for(asyncio.gather(read(), listen()), IDLE_S)
     first = stream.times_s[QUIET_PIECES // 8]
     gap_s, gap_cpu_s = stream.gaps(started_s, ended_s)
     before_s, before_cpu_s = stream.gaps(first, started_s)
@@ -185,8 +203,14 @@ async def _stall(server: TinyServer, bystander: Wish, document: Wish) -> dict[st
         "longest_gap_before_s": before_s,
         "longest_gap_before_cpu_s": before_cpu_s,
         "document_answered_after_s": round(ended_s - started_s, 2),
-        "bystander_outlived_it": has_outlived_it,
+        "bystander_tokens_meanwhile": stream.tokens(started_s, ended_s),
     }
+
+
+def _num_letters(line: str) -> int:
+    """A streamed chunk's tokens, which are a letter each."""
+    choices = json.loads(line.removeprefix("data: "))["choices"]
+    return len((choices[0]["delta"].get("content") or "") if choices else "")
 
 
 def _cpu_s(folder: Path) -> float:

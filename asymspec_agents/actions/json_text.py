@@ -117,8 +117,8 @@ def repaired(text: str, problem: str) -> Read:
     """The value of a whole text that is no strict JSON for `problem`.
 
     Comments and commas before closing brackets are left out, where that is all it takes; Python's notation of
-    a value is taken as it stands. Raises NotJSONError where repairing fails or could
-    take too long; MissingDependencyError where json-repair is not installed.
+    a value is taken as it stands. Raises NotJSONError where repairing fails or could take too long,
+    MissingDependencyError where json-repair is not installed.
     """
     if len(text) > MAX_REPAIR_CHARS or text.count("{") + text.count("[") > MAX_REPAIR_BRACKETS:
         raise NotJSONError(f"{problem}; it is too long to be repaired")

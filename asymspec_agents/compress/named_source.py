@@ -80,8 +80,10 @@ def defined_spans(text: str, query: str) -> list[tuple[int, int]]:
     sure, words = named_in(query)
     lines = text.split("\n")
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    folded = text.casefold()  # to leave names that stand nowhere before a search by pattern, which is slow
     for names in (sure, words):
-        found = sorted({line for name in names for line in _defined_at(text, lines, starts, name)})
+        present = [name for name in names if all(part.casefold() in folded for part in _PART.findall(name))]
+        found = sorted({line for name in present for line in _defined_at(text, lines, starts, name)})
         spans: list[tuple[int, int]] = []
         for line in found:
             first, end = _extent(lines, line)

@@ -85,7 +85,7 @@ def check_archive(data: bytes, limits: Limits) -> zipfile.ZipFile:
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
         infos = archive.infolist()
-    except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, OSError):
+    except (zipfile.BadZipFile, RuntimeError, ValueError, OverflowError, OSError):  # all of zipfile's own
         raise RefusedError("it is broken or cut short") from None
     if len(infos) > limits.max_entries:
         raise RefusedError(f"it has more than {limits.max_entries:,} entries")
