@@ -18,6 +18,7 @@ from asymspec_agents.views.tool_view import signature_tools
 
 from ..cells import ViewSpec
 from ..sample import LongPart
+from .images import routed_beside_images, texts_of
 from .meter import Effort, Meter
 from .methods import ViewMeans, check_view
 from .routing import RouterLimits, measured_router, policy_of
@@ -70,37 +71,56 @@ class ViewMaker:
         query: str,
         long_parts: Sequence[LongPart],
         limits: RouterLimits,
+        sees_images: bool = False,
     ) -> MadeView:
-        """The views of one call. Raises ConfigurationError for a long part that is no text."""
+        """The views of one call. Raises ConfigurationError for a long part that is no text.
+
+        A long part with a `text` of its own is that text in the compressed view, shortened as any other. Only
+        the view `none` leaves the part itself there, where all who read it see images (`sees_images`).
+        """
+        long_parts = tuple(dict.fromkeys(long_parts))
         if self.spec.method == "router":
             meter = Meter()
-            routed = self.router(limits, meter).route(messages, tools, task=query or None)
+            routed = routed_beside_images(self.router(limits, meter), messages, tools, query, long_parts)
             return MadeView(routed.full, routed.edits, tools, routed.compressed_tools, meter.take())
         if self.spec.method == "none":
-            return MadeView(messages, (), tools, tools, Effort())
+            return MadeView(messages, () if sees_images else texts_of(long_parts), tools, tools, Effort())
         started_s = time.monotonic()
         short_tools = signature_tools(tools, self._means.tokens.counter.count, 0.0)
         effort = Effort(time.monotonic() - started_s)
         edits: list[Edit] = []
-        if self._method.compressor is not None:
-            parts = list(dict.fromkeys(long_parts))
-            texts = [text_of(messages, part) for part in parts]
-            for part, text, target in zip(parts, texts, self._targets(texts), strict=True):
+        if self._method.compressor is None:
+            edits += texts_of(long_parts)
+        else:
+            texts = [text_of(messages, part) for part in long_parts]
+            for part, text, target in zip(long_parts, texts, self._targets(texts), strict=True):
                 made = self._shortened(text, query, target)
                 effort += made.effort
                 if made.text != text or part.text is not None:
                     edits.append(Edit(message=part.message, part=part.part, text=made.text))
         return MadeView(messages, tuple(edits), tools, short_tools, effort)
 
-    def router(self, limits: RouterLimits, meter: Meter, policy: ViewPolicy | None = None) -> ContextRouter:
+    def router(
+        self,
+        limits: RouterLimits,
+        meter: Meter,
+        policy: ViewPolicy | None = None,
+        *,
+        keeps_images: bool = False,
+    ) -> ContextRouter:
         """The router of an agent's run, which makes its views by this method; its work goes to the meter.
 
         `policy` None: the one that follows from the size, which is the router's ratio up to 1, else the most
-        tokens of a rendition.
+        tokens of a rendition. With `keeps_images` images stay in the full view.
         """
         compressor = None if self._method.compressor is None else self._method.compressor(self._means, meter)
         return measured_router(
-            policy or policy_of(self.spec), compressor, self._means.tokens.counter, limits, meter
+            policy or policy_of(self.spec),
+            compressor,
+            self._means.tokens.counter,
+            limits,
+            meter,
+            keeps_images=keeps_images,
         )
 
     def _targets(self, texts: Sequence[str]) -> list[int]:
