@@ -11,7 +11,7 @@ from typing import Any
 
 from asymspec_agents.backends import Backend, ChatRequest, ChatResponse
 from asymspec_agents.messages import Message, ToolSpec, parse_messages, parse_tools
-from asymspec_agents.protocol import AsymSpecRequest, Edit, apply_edits
+from asymspec_agents.protocol import AsymSpecRequest, apply_edits
 from asymspec_agents.router import ContextRouter
 from asymspec_agents.tokens import TokenCounter
 from asymspec_agents.views import ViewPolicy
@@ -22,6 +22,7 @@ from .recorded import RecordedBackend
 from .records import Call, Output
 from .sample import LongPart
 from .views import Meter, RouterLimits, ViewMaker, measured_router
+from .views.images import texts_of
 from .views.maker import MadeView
 from .views.meter import Effort
 from .views.routing import untouched
@@ -35,7 +36,8 @@ class Means:
     """What an asker has of its system: who answers, who makes the views, what counts prompts and memory.
 
     `maker` None: the arm reads the full view only. `peak_memory` tells bytes since the asker was made, None
-    where they cannot be told.
+    where they cannot be told. `sees_images`: all who read the full view do, or where nobody does, all who
+    read the compressed one; `compressed_sees_images`: all who read the compressed view do.
     """
 
     answering: Answering
@@ -44,6 +46,7 @@ class Means:
     limits: RouterLimits
     counter: TokenCounter
     sees_images: bool
+    compressed_sees_images: bool
     peak_memory: Callable[[], int | None]
 
 
@@ -67,7 +70,7 @@ class ArmAsker:
 
     @property
     def sees_images(self) -> bool:
-        """Whether the models that read the full view see images."""
+        """Whether all models that read the full view see images; else they are given text."""
         return self._means.sees_images
 
     def ask(
@@ -84,7 +87,7 @@ class ArmAsker:
         full = parse_messages(messages)
         parts = tuple(long_parts)
         if not self._means.sees_images:
-            full = apply_edits(full, [_as_text(part) for part in parts if part.text is not None])
+            full = apply_edits(full, texts_of(parts))
             parts = tuple(replace(part, text=None) for part in parts)
         limits = replace(self._means.limits, max_answer_tokens=max_tokens)
         view = self._view(full, parse_tools(tools), query, parts, limits)
@@ -109,8 +112,17 @@ class ArmAsker:
         """The router of the cell's view; both views stay the same where the arm reads the full one only."""
         if self._means.maker is None:
             whole = untouched(tool_signatures=False)
-            return measured_router(whole, None, self._means.counter, self._means.limits, self._meter)
-        return self._means.maker.router(self._means.limits, self._meter, policy)
+            return measured_router(
+                whole,
+                None,
+                self._means.counter,
+                self._means.limits,
+                self._meter,
+                keeps_images=self._means.sees_images,
+            )
+        return self._means.maker.router(
+            self._means.limits, self._meter, policy, keeps_images=self._means.sees_images
+        )
 
     def output(self, answer: str, **fields: Any) -> Output:
         """The answer with every call until now, the views of the last one, time and peak memory."""
@@ -134,7 +146,14 @@ class ArmAsker:
     ) -> MadeView:
         if self._means.maker is None:
             return MadeView(messages, (), tools, tools, Effort())
-        return self._means.maker.make(messages, tools, query=query, long_parts=long_parts, limits=limits)
+        return self._means.maker.make(
+            messages,
+            tools,
+            query=query,
+            long_parts=long_parts,
+            limits=limits,
+            sees_images=self._means.compressed_sees_images,
+        )
 
     def _keep(self, call: Call, request: ChatRequest) -> None:
         effort = self._meter.take()
@@ -162,8 +181,3 @@ class ArmAsker:
             return full_tokens, full_tokens
         tools = request.tools if asymspec.tools is None else asymspec.tools
         return full_tokens, length(asymspec.compressed_messages(request.messages), tools)
-
-
-def _as_text(part: LongPart) -> Edit:
-    """What a model that does not see gets in the part's place."""
-    return Edit(message=part.message, part=part.part, text=part.text or "")

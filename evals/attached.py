@@ -7,6 +7,7 @@ OCR, and a line for what cannot be read, such as audio and video.
 from __future__ import annotations
 
 import base64
+import threading
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -57,6 +58,7 @@ class AttachedFiles:
 
     def __init__(self, attachments: Attachments | None = None) -> None:
         self._attachments = attachments
+        self._lock = threading.Lock()
 
     def read(self, name: str, data: bytes | None) -> Attached:
         """The file's text and image; of a ZIP archive the texts of its files. Raises nothing for any bytes.
@@ -84,9 +86,10 @@ class AttachedFiles:
         return Attached(text, image, read.num_degraded == 0)
 
     def _reader(self) -> Attachments:
-        if self._attachments is None:
-            self._attachments = Attachments(AttachmentPolicy(), text_reader=RapidOCRReader())
-        return self._attachments
+        with self._lock:
+            if self._attachments is None:
+                self._attachments = Attachments(AttachmentPolicy(), text_reader=RapidOCRReader())
+            return self._attachments
 
 
 def image_part(data: bytes) -> dict[str, Any] | None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from asymspec_agents.decoding.modes import MODES
 from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.protocol import AsymSpecOptions
 
-__all__ = ["BASELINES", "IDENTICAL", "READS_FULL_ONLY", "ArmSpec", "Cell", "ViewSpec", "cells_of"]
+__all__ = ["BASELINES", "IDENTICAL", "READS_FULL_ONLY", "ArmSpec", "Cell", "Reader", "ViewSpec", "cells_of"]
+
+Reader = Literal["verifier", "drafter"]
 
 BASELINES = ("floor", "ceiling", "drafter", "symmetric_full", "symmetric_compressed", "scd", "rapid")
 """Arms that are no mode of AsymSpec."""
@@ -25,6 +27,23 @@ IDENTICAL = "identical"
 
 READS_FULL_ONLY = frozenset({"ceiling", "drafter", "symmetric_full", IDENTICAL})
 """Arms to which it does not matter how the compressed view is made."""
+
+_BOTH: frozenset[Reader] = frozenset({"verifier", "drafter"})
+_VERIFIER: frozenset[Reader] = frozenset({"verifier"})
+_DRAFTER: frozenset[Reader] = frozenset({"drafter"})
+_NOBODY: frozenset[Reader] = frozenset()
+
+# Who reads the full view, and who the compressed one, in the arms that are no mode of AsymSpec.
+_READERS: dict[str, tuple[frozenset[Reader], frozenset[Reader]]] = {
+    "floor": (_NOBODY, _VERIFIER),
+    "ceiling": (_VERIFIER, _NOBODY),
+    "drafter": (_DRAFTER, _NOBODY),
+    "symmetric_full": (_BOTH, _NOBODY),
+    "symmetric_compressed": (_NOBODY, _BOTH),
+    "scd": (_NOBODY, _BOTH),
+    "rapid": (_VERIFIER, _DRAFTER),
+    IDENTICAL: (_BOTH, _NOBODY),
+}
 
 _PRESETS: dict[str, dict[str, Any]] = {"paper": {"bonus": "verifier", "identical_views": "gate"}}
 
@@ -59,6 +78,18 @@ class ArmSpec:
     def needs_view(self) -> bool:
         """Whether any model of this arm reads the compressed view."""
         return self.name not in READS_FULL_ONLY
+
+    @property
+    def full_readers(self) -> frozenset[Reader]:
+        """The models that read the full view."""
+        return _READERS[self.name][0] if self.name in _READERS else _DRAFTER
+
+    @property
+    def compressed_readers(self) -> frozenset[Reader]:
+        """The models that read the compressed view; the drafter does so in its base pass."""
+        if self.name in _READERS:
+            return _READERS[self.name][1]
+        return _BOTH if self.asymspec_options().rule().needs_base else _VERIFIER
 
     def asymspec_options(self) -> AsymSpecOptions:
         """The options of its requests; a baseline has only those that matter to it."""

@@ -12,11 +12,14 @@ import contextlib
 import hashlib
 import json
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from asymspec_agents.attachments.once import Kept
 from asymspec_agents.backends import Backend, ChatRequest, HTTPBackend
 from asymspec_agents.backends.local import LocalBackend
 from asymspec_agents.errors import BackendError, ConfigurationError
@@ -59,12 +62,17 @@ class JudgeOptions:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    text: str
+
+
 class CachedJudge:
     """Asks a backend at temperature 0, each prompt once: further asks are answered from the file.
 
     The file has one JSON object a line and only grows. A reply is in it before it is returned, so a run that
-    is killed and resumed asks nothing again; a last line that was cut off is passed over. Safe for threads;
-    of processes only one may hold the run's folder.
+    is killed and resumed asks nothing again; a last line that was cut off is passed over. Any
+    number of threads may ask, the same prompt too; of processes only one may hold the run's folder.
     """
 
     def __init__(self, backend: Backend, path: Path, *, name: str | None = None) -> None:
@@ -72,7 +80,9 @@ class CachedJudge:
         self._path = path
         self._name = name or backend.capabilities.verifier
         self._lock = threading.Lock()
-        self._replies = dict(_read(path))
+        self._kept: Kept[_Reply] = Kept(sys.maxsize)
+        for key, reply in _read(path):
+            self._kept.get(key, partial(_Reply, reply))
 
     @property
     def name(self) -> str:
@@ -82,22 +92,20 @@ class CachedJudge:
     def ask(self, prompt: str, *, system: str | None = None, max_tokens: int = 512) -> str:
         """The reply to the prompt; raises what the backend raises, and keeps nothing then."""
         key = _key(self._name, prompt, system, max_tokens)
-        with self._lock:
-            if key in self._replies:
-                return self._replies[key]
+        return self._kept.get(key, lambda: self._asked(key, prompt, system, max_tokens)).text
+
+    def close(self) -> None:
+        """Closes the backend."""
+        self._backend.close()
+
+    def _asked(self, key: str, prompt: str, system: str | None, max_tokens: int) -> _Reply:
         messages = [{"role": "system", "content": system}] if system is not None else []
         messages.append({"role": "user", "content": prompt})
         request = ChatRequest(messages=messages, temperature=0.0, max_tokens=max_tokens)  # type: ignore[arg-type]
         reply = self._backend.generate(request).content
         with self._lock:
-            if key not in self._replies:
-                self._append({"judge": self._name, "key": key, "prompt": prompt, "reply": reply})
-                self._replies[key] = reply
-            return self._replies[key]
-
-    def close(self) -> None:
-        """Closes the backend."""
-        self._backend.close()
+            self._append({"judge": self._name, "key": key, "prompt": prompt, "reply": reply})
+        return _Reply(reply)
 
     def _append(self, entry: dict[str, str]) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)

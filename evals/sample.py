@@ -17,7 +17,8 @@ class LongPart:
     """A text that a compressed view may shorten: `part` is None where the message's content is a string.
 
     `text` is given for a part that has none, such as an image: it is what a compressed view shows there,
-    shortened like any other text, and what the full view shows to a model that does not see.
+    shortened like any other text, and what the full view shows to a model that does not see. Only the view
+    `none` shows the part itself, to a model that sees.
     """
 
     message: int

@@ -41,7 +41,10 @@ class Asker(Protocol):
 
     @property
     def sees_images(self) -> bool:
-        """Whether all models that read the full view in this arm see images; else they are given text."""
+        """Whether all models that read the full view in this arm see images; else they are given text.
+
+        Where nobody reads it (Floor), those count that read the compressed view, which is made of it.
+        """
 
     def ask(
         self,

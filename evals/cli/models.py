@@ -35,6 +35,9 @@ def add_system(parser: argparse.ArgumentParser) -> None:
     there.add_argument("--drafter-api-key", metavar="KEY", help="its key (default: that of --url)")
     there.add_argument("--verifier-params", type=_count, metavar="N", help="its parameters, such as 32e9")
     there.add_argument("--drafter-params", type=_count, metavar="N", help="the drafter's")
+    for reader in ("verifier", "drafter"):
+        flag, what = f"--{reader}-sees-images", f"the {reader} is given images, not the text in their place"
+        there.add_argument(flag, action="store_true", default=None, help=what)
     there.add_argument("--tokenizer", metavar="MODEL", help="measures the views (default: an estimate)")
     there.add_argument("--timeout-s", type=float, metavar="S", help="how long a silent server is waited for")
     views = parser.add_argument_group("what makes views")
@@ -67,6 +70,7 @@ def system_options(args: argparse.Namespace) -> SystemOptions:
 
     names: tuple[str, ...] = ("verifier", "drafter", "dtype", "device")
     names += ("url", "api_key", "model", "drafter_model", "drafter_url", "drafter_api_key")
+    names += ("verifier_sees_images", "drafter_sees_images")
     names += ("verifier_params", "drafter_params", "tokenizer", "timeout_s", "llmlingua")
     given: dict[str, Any] = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if "url" in given and "api_key" not in given:

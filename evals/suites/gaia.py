@@ -95,7 +95,10 @@ class Gaia(Suite):
         return with_own_ids([self._sample(row, tables[0], path is None) for row in rows])
 
     def prompt(self, sample: Sample, *, sees_images: bool = False) -> Prompt:
-        """The sample's messages with its attachments, each a part that the compressed view may shorten."""
+        """The sample's messages with its attachments, each a part that the compressed view may shorten.
+
+        With `sees_images` an image is in the full view as itself, and its text is for the compressed one.
+        """
         names = [path.name for path in sample.files]
         files = [self.files.read(path.name, _bytes(path)) for path in sample.files]
         if not files and sample.details.get("file_name"):

@@ -33,10 +33,11 @@ BETWEEN_SKILLS = " + "
 class MathVista(Suite):
     """MathVista's testmini. One message: the image, then the official query.
 
-    Where the arm's full view is read by models that see (`Asker.sees_images`), it holds the image; else it
-    holds the image's text, and the output's trajectory says which it was and what the text is made of. The
-    compressed view holds the text in any case, whole in the default view. So for models that only read, both
-    views are the same unless the view shortens the text, as `truncate@100` does.
+    Where all who read the arm's full view see (`Asker.sees_images`), it holds the image; else it holds the
+    image's text, and the output's trajectory says which it was and what the text is made of. The compressed
+    view holds the text, whole in the default view (in the view `none`: the image, for those who see). So a
+    drafter that sees drafts for a verifier that only reads; for two models that only read, both views are the
+    same unless the view shortens the text, as `truncate@100` does.
 
     Groups are the official ones; `skills`, of which a problem has several, are joined by " + ".
     """

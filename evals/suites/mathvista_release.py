@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import threading
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,16 +60,12 @@ class Images:
         self._tables = tuple(table for table in tables if table.suffix == ".parquet")
         self._folders = folders
         self._columns: dict[str, Any] | None = None
+        self._lock = threading.Lock()
 
     def read(self, pid: str, name: str) -> bytes | None:
         """The image's bytes; None where there is none."""
         if self._tables:
-            if self._columns is None:
-                self._columns = {}
-                for table in self._tables:
-                    for row in read_columns(table, ("pid", _IMAGE_COLUMN)):
-                        self._columns[str(row.get("pid"))] = row.get(_IMAGE_COLUMN)
-            stored = self._columns.get(pid)
+            stored = self._stored().get(pid)
             data = stored.get("bytes") if isinstance(stored, Mapping) else stored
             if isinstance(data, bytes) and data:
                 return data
@@ -80,6 +77,14 @@ class Images:
             if data is not None:
                 return data
         return None
+
+    def _stored(self) -> dict[str, Any]:
+        """The tables' images, read once; others that ask meanwhile wait."""
+        with self._lock:
+            if self._columns is None:
+                rows = (row for table in self._tables for row in read_columns(table, ("pid", _IMAGE_COLUMN)))
+                self._columns = {str(row.get("pid")): row.get(_IMAGE_COLUMN) for row in rows}
+            return self._columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from asymspec_agents.backends import Backend
 from asymspec_agents.errors import ConfigurationError
@@ -16,14 +16,13 @@ from asymspec_agents.messages import Message, ToolSpec
 
 from ..answering import Answering
 from ..asking import ArmAsker, Means
-from ..cells import ArmSpec, Cell, ViewSpec
+from ..cells import ArmSpec, Cell, Reader, ViewSpec
 from ..sample import Sample
 from ..suite import Asker, Suite
 from ..views import RouterLimits, TextTokens, ViewMaker, ViewMeans
 
 __all__ = ["System", "refused", "versions"]
 
-Reader = Literal["verifier", "drafter"]
 MAX_COUNTS = 4_096
 
 
@@ -32,12 +31,14 @@ class System(ABC):
 
     `identity` says what answered: names, numbers of parameters (None where unknown), dtype, device, versions,
     and what else decides on answers or views. Runs of equal identities may be continued. `arms` are the names
-    it supports; `gate+delta` where it supports any. `max_parallel` is how many askers may be at work at once,
+    it supports; `gate+delta` where it supports any. `seeing` are the models that see images; the others are
+    given text. `max_parallel` is how many askers may be at work at once,
     None for any number.
     """
 
     identity: dict[str, Any]
     arms: frozenset[str]
+    seeing: frozenset[Reader] = frozenset()
     max_parallel: int | None = None
 
     def __init__(self, *, llmlingua: str | None, device: str | None) -> None:
@@ -87,13 +88,16 @@ class System(ABC):
         Raises ConfigurationError as `check` does.
         """
         self.check(cell)
+        arm = cell.arm
         means = Means(
-            answering=self.answering(cell.arm),
+            answering=self.answering(arm),
             maker=None if cell.view is None else self._maker(cell.view),
             prompt_length=self.count_tokens,
             limits=self._limits(),
             counter=self.tokens.counter,
-            sees_images=self._sees_images(cell.arm),
+            # A full view that nobody reads is what the compressed one is made of, for those who read that.
+            sees_images=(arm.full_readers or arm.compressed_readers) <= self.seeing,
+            compressed_sees_images=arm.compressed_readers <= self.seeing,
             peak_memory=self._peak_memory(),
         )
         return ArmAsker(cell, means)
@@ -123,9 +127,6 @@ class System(ABC):
     def close(self) -> None:
         """Releases what the system holds."""
         return
-
-    def _sees_images(self, arm: ArmSpec) -> bool:
-        return False
 
     def _peak_memory(self) -> Any:
         return lambda: None

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from asymspec_agents.errors import ConfigurationError
 
+from ..cells import Reader
+
 __all__ = ["SystemOptions"]
 
 
@@ -21,7 +23,8 @@ class SystemOptions:
     `verifier_params` and `drafter_params` are numbers of parameters, for
     costs: those of local models are counted, a server's are unknown unless given. `tokenizer` names the
     model whose tokenizer measures a server's views (None: an estimate). `llmlingua` is the checkpoint of
-    LLMLingua-2, for views by that method. `sees_images`: the server's models do. Raises ConfigurationError.
+    LLMLingua-2, for views by that method. `verifier_sees_images`, `drafter_sees_images`: that model of the
+    server does; a model that does not is given text. Raises ConfigurationError.
     """
 
     verifier: str | None = None
@@ -38,7 +41,8 @@ class SystemOptions:
     drafter_params: int | None = None
     tokenizer: str | None = None
     llmlingua: str | None = None
-    sees_images: bool = False
+    verifier_sees_images: bool = False
+    drafter_sees_images: bool = False
     timeout_s: float = 600.0
 
     def __post_init__(self) -> None:
@@ -49,10 +53,11 @@ class SystemOptions:
             if getattr(self, name) is not None:
                 needs = "local models, without url" if self.url is not None else "a server; give url"
                 raise ConfigurationError(f"{name}: only for {needs}")
-        if self.sees_images and self.url is None:
-            raise ConfigurationError(
-                "sees_images: the local engine reads text only; leave it out, or give url"
-            )
+        for reader in sorted(self.seeing):
+            if self.url is None:
+                raise ConfigurationError(
+                    f"{reader}_sees_images: the local engine reads text only; leave it out, or give url"
+                )
         if self.drafter_api_key is not None and self.drafter_url is None:
             raise ConfigurationError("drafter_api_key: only for a drafter's own server; give drafter_url")
         for name in ("verifier_params", "drafter_params"):
@@ -61,3 +66,12 @@ class SystemOptions:
                 raise ConfigurationError(f"{name}={value!r} must be a positive number of parameters")
         if not 0 < self.timeout_s <= 86_400:
             raise ConfigurationError(f"timeout_s={self.timeout_s!r} must be in (0, 86,400] seconds")
+
+    @property
+    def seeing(self) -> frozenset[Reader]:
+        """The models that see images."""
+        sees: dict[Reader, bool] = {
+            "verifier": self.verifier_sees_images,
+            "drafter": self.drafter_sees_images,
+        }
+        return frozenset(reader for reader, does in sees.items() if does)

@@ -94,8 +94,10 @@ class ServerSystem(System):
             "device": None,
             "counter": self.tokens.counter.name,
             "llmlingua": options.llmlingua,
-            "sees_images": options.sees_images,
+            "verifier_sees_images": options.verifier_sees_images,
+            "drafter_sees_images": options.drafter_sees_images,
         }
+        self.seeing = options.seeing
         arms = {*PLAIN, *(("drafter",) if self._drafter is not None else ())}
         if info is not None:
             arms |= {*SYMMETRIC, IDENTICAL, "paper", *(mode for mode in MODES if mode in info.modes)}
@@ -184,9 +186,6 @@ class ServerSystem(System):
     @property
     def _knows_all_rules(self) -> bool:
         return self._facts.asymspec is not None and set(MODES) <= set(self._facts.asymspec.modes)
-
-    def _sees_images(self, arm: ArmSpec) -> bool:
-        return self._options.sees_images
 
     def _count(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int | None:
         count = self._backend.prompt_counter

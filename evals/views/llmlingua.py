@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from asymspec_agents.compress.base import Compressor
+from asymspec_agents.tokens import TokenizerCounter
 
 from .meter import Meter, Metered
 
@@ -28,8 +29,9 @@ def _loaded(checkpoint: str, device: str | None) -> tuple[Compressor, Callable[[
 
     loaded = load_checkpoint(checkpoint_folder(checkpoint, offline=False), device=device, dtype="float32")
 
+    counter = TokenizerCounter(loaded.tokenizer)  # a copy: threads count while others compress
+
     def flops_of(text: str) -> float:
-        num_tokens = len(loaded.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
-        return 2.0 * loaded.model.num_parameters * num_tokens
+        return 2.0 * loaded.model.num_parameters * counter.count(text)
 
     return LLMLingua2(loaded, timeout_s=None), flops_of

@@ -14,13 +14,11 @@ from asymspec_agents.compress.ranking import NoRanker, default_ranker
 from asymspec_agents.errors import ConfigurationError, MissingDependencyError
 from asymspec_agents.summary import SummaryCompressor
 
-from ..cells import ViewSpec
+from ..cells import Reader, ViewSpec
 from .meter import Meter, SummaryMeter
 from .rendering import Head, Middle, TextTokens
 
 __all__ = ["METHODS", "Method", "ViewMeans", "check_view", "list_views"]
-
-Reader = Literal["verifier", "drafter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +103,7 @@ METHODS: dict[str, Method] = {
     "summary_drafter": Method("a summary by the drafter", compressor=_summary("drafter")),
     "signature": Method("the tools' signatures; every text stays", size="none"),
     "router": Method("the whole conversation through ContextRouter, whose ratio may be given", size="ratio"),
-    "none": Method("nothing: both views are the same", size="none"),
+    "none": Method("nothing: both views are the same, but for images that a model can't see", size="none"),
 }
 
 

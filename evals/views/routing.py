@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from asymspec_agents.attachments import ReadMessages
+from asymspec_agents.attachments import AttachmentPolicy, Attachments, ReadMessages
 from asymspec_agents.backends import PromptCounter
 from asymspec_agents.compress.base import Compressor
 from asymspec_agents.messages import ToolSpec
@@ -65,8 +65,14 @@ def measured_router(
     counter: TokenCounter,
     limits: RouterLimits,
     meter: Meter,
+    *,
+    keeps_images: bool = False,
 ) -> ContextRouter:
-    """A router by this policy within the limits; `compressor` None is the router's own."""
+    """A router by this policy within the limits; `compressor` None is the router's own.
+
+    With `keeps_images` the full view has a conversation's images, else text in their place, as the compressed
+    view has in any case.
+    """
     policy = within_limits(
         policy,
         limits.max_verifier_tokens,
@@ -74,7 +80,11 @@ def measured_router(
         limits.max_answer_tokens,
     )
     router = _MeasuredRouter(
-        policy, counter=counter, compressor=compressor, prompt_counter=limits.prompt_counter
+        policy,
+        counter=counter,
+        compressor=compressor,
+        prompt_counter=limits.prompt_counter,
+        attachments=Attachments(AttachmentPolicy(drafter_sees="images" if keeps_images else "text")),
     )
     router.meter = meter
     return router

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -90,13 +91,16 @@ def test_an_error_is_raised_and_not_kept(tmp_path: Path) -> None:
 def test_threads_share_it(tmp_path: Path) -> None:
     def answer(request: AnyRequest) -> str:
         assert isinstance(request, ChatRequest)
+        time.sleep(0.005)  # so that others ask the same meanwhile
         return "reply to " + request.messages[-1].texts()[0]
 
     path = tmp_path / "judge.jsonl"
-    judge = CachedJudge(ScriptedBackend(answer), path)
+    backend = ScriptedBackend(answer)
+    judge = CachedJudge(backend, path)
     with ThreadPoolExecutor(8) as pool:
-        replies = list(pool.map(judge.ask, [f"p{number % 10}" for number in range(80)]))
-    assert replies == [f"reply to p{number % 10}" for number in range(80)]
+        replies = list(pool.map(judge.ask, [f"p{number // 8}" for number in range(80)]))
+    assert len(backend.requests) == 10
+    assert replies == [f"reply to p{number // 8}" for number in range(80)]
     keys = [json.loads(line)["key"] for line in path.read_text().splitlines()]
     assert len(keys) == len(set(keys)) == 10
 
