@@ -32,7 +32,7 @@ def add_system(parser: argparse.ArgumentParser) -> None:
     there.add_argument("--model", metavar="NAME", help="the verifier's name there")
     there.add_argument("--drafter-model", metavar="NAME", help="the drafter's name, where it is served alone")
     there.add_argument("--drafter-url", metavar="URL", help="a server of any kind for the drafter alone")
-    there.add_argument("--drafter-api-key", metavar="KEY", help="its key (default: that of --url)")
+    there.add_argument("--drafter-api-key", metavar="KEY", help="its key (default: none)")
     there.add_argument("--verifier-params", type=_count, metavar="N", help="its parameters, such as 32e9")
     there.add_argument("--drafter-params", type=_count, metavar="N", help="the drafter's")
     for reader in ("verifier", "drafter"):

@@ -13,7 +13,11 @@ def add_parser(subparsers: Any) -> None:
     """Adds the `table` command."""
     parser = subparsers.add_parser("table", help="print reports' summaries as one Markdown table")
     parser.add_argument(
-        "summaries", nargs="+", type=Path, metavar="SUMMARY", help="a report's summary.json, or a committed one"
+        "summaries",
+        nargs="+",
+        type=Path,
+        metavar="SUMMARY",
+        help="a report's summary.json, or a committed one",
     )
 
 

@@ -42,10 +42,11 @@ class LoneDrafter:
         Raises what `probe` does, and ConfigurationError for a model that is not served there, or not named
         where several are.
         """
-        key = options.api_key if options.drafter_api_key is None else options.drafter_api_key
         url = options.drafter_url or ""
         try:
-            connection = ConnectionOptions(base_url=url, api_key=key, timeout_s=options.timeout_s)
+            connection = ConnectionOptions(
+                base_url=url, api_key=options.drafter_api_key, timeout_s=options.timeout_s
+            )
         except ConfigurationError as error:
             raise ConfigurationError(f"drafter_url: {error}") from error
         facts = probe(connection)
@@ -56,7 +57,7 @@ class LoneDrafter:
             model = facts.checked("drafter_model", named)
         backend = HTTPBackend(
             url,
-            api_key=key,
+            api_key=options.drafter_api_key,
             model=model,
             on_missing_asymspec="error" if facts.asymspec is not None else "warn",
             timeout_s=options.timeout_s,

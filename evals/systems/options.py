@@ -18,11 +18,11 @@ class SystemOptions:
     Without `url` the models run in this process: `verifier` and `drafter` are folders, presets or hub names
     (None: the default pair) in `dtype` on `device` (None: where there is one, CUDA). With `url` a server
     answers: `model` is the verifier's name there (None: what the server says), `drafter_model` the drafter's,
-    where it is served by itself: there, or at `drafter_url` (with `drafter_api_key`; None: the same key), a
-    server of any kind for the drafter alone (where `drafter_model` may be None if it serves one model only).
-    `verifier_params` and `drafter_params` are numbers of parameters, for
-    costs: those of local models are counted, a server's are unknown unless given. `tokenizer` names the
-    model whose tokenizer measures a server's views (None: an estimate). `llmlingua` is the checkpoint of
+    where it is served by itself: there, or at `drafter_url` (with `drafter_api_key`: one server's key is
+    never sent to another), a server of any kind for the drafter alone (where `drafter_model` may be None if
+    it serves one model only). `verifier_params` and `drafter_params` are numbers of parameters, for costs:
+    those of local models are counted, a server's are unknown unless given. `tokenizer` names the model whose
+    tokenizer measures a server's views (None: an estimate). `llmlingua` is the checkpoint of
     LLMLingua-2, for views by that method. `verifier_sees_images`, `drafter_sees_images`: that model of the
     server does; a model that does not is given text. Raises ConfigurationError.
     """

@@ -98,7 +98,7 @@ def test_summaries_by_the_drafter_are_its_servers() -> None:
     ("options", "verifiers", "drafters"),
     [
         ({}, {None}, {None}),
-        ({"api_key": "k"}, {"Bearer k"}, {"Bearer k"}),
+        ({"api_key": "k"}, {"Bearer k"}, {None}),
         ({"api_key": "k", "drafter_api_key": "d"}, {"Bearer k"}, {"Bearer d"}),
         ({"drafter_api_key": "d"}, {None}, {"Bearer d"}),
     ],
