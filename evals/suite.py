@@ -89,16 +89,26 @@ class Suite(ABC):
     """The value of a score that the suite's figure is the mean of, in [0, 1]."""
     is_binary: bool = True
     needs_judge: bool = False
+    may_use_judge: bool = False
+    """Whether a judge that is named grades here too, though none is needed."""
+    option_names: tuple[str, ...] = ()
+    """The options that `with_options` knows."""
     is_restricted: bool = False
     """Whether its terms forbid resharing: then runs keep `Record.restricted`, unless told otherwise."""
     default_views: tuple[str, ...] = ("extract@0.3",)
     source: str
     """Where the official release is, and its terms, in one line."""
 
+    @property
+    def uses_judge(self) -> bool:
+        """Whether a judge has anything to do here."""
+        return self.needs_judge or self.may_use_judge
+
     def with_options(self, options: Mapping[str, str]) -> Suite:
         """This suite with options of its own, given as texts; the default has none.
 
-        Raises ConfigurationError naming an option that is unknown, or a value that is out of range.
+        It is given those in `option_names`. Raises ConfigurationError naming an option that is unknown, or a
+        value that is out of range.
         """
         if options:
             raise ConfigurationError(f"option {next(iter(options))!r} is unknown: suite {self.name} has none")

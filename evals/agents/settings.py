@@ -1,4 +1,4 @@
-"""How an agent works: its kind and its limits."""
+"""How an agent works: its kind and its limits, and which options its web has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Literal, TypeVar, get_args
 
 from asymspec_agents.errors import ConfigurationError
 
-__all__ = ["AgentKind", "AgentSettings"]
+__all__ = ["WEB_OPTIONS", "AgentKind", "AgentSettings"]
+
+WEB_OPTIONS = ("cassette", "mode", "online", "search", "search_header", "search_key_file")
+"""Where an agent's web comes from: the options of `WebOptions`."""
 
 AgentKind = Literal["tool_calling", "code"]
 

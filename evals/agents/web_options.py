@@ -9,11 +9,11 @@ from pathlib import Path
 from asymspec_agents.errors import ConfigurationError
 
 from .cassettes import Cassette, CassetteMode
+from .settings import WEB_OPTIONS
 from .web import DdgsSearch, JsonSearch, PageReader, SearchEngine, Web
 
-__all__ = ["WEB_OPTIONS", "WebOptions"]
+__all__ = ["WebOptions"]
 
-WEB_OPTIONS = ("cassette", "mode", "online", "search", "search_header", "search_key_file")
 _MODES: dict[str, CassetteMode] = {
     "replay": "replay",
     "record-missing": "record-missing",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,12 +50,12 @@ class Asked:
     cells: tuple[Cell, ...]
 
     def plan(self, judge: str | None) -> SuitePlan:
-        """As it stands in a run's plan."""
+        """As it stands in a run's plan; `judge` is who grades those suites that are graded by one."""
         return SuitePlan(
             fingerprint=self.data.fingerprint,
             gold_fingerprint=self.data.gold_fingerprint,
             num_samples=len(self.data.samples),
-            judge=judge,
+            judge=judge if self.data.suite.uses_judge else None,
             samples=tuple(sample.id for sample in self.samples),
             cells=tuple(map(str, self.cells)),
         )
@@ -65,7 +65,8 @@ class Asked:
         planned = plan.suites[self.data.suite.name]
         by_id = {sample.id: sample for sample in self.data.samples}
         samples = tuple(by_id[name] for name in planned.samples)
-        return Job(self.data.suite, samples, tuple(map(Cell.parse, planned.cells)), judge)
+        cells = tuple(map(Cell.parse, planned.cells))
+        return Job(self.data.suite, samples, cells, judge if self.data.suite.uses_judge else None)
 
 
 def suites_of(args: argparse.Namespace, before: Plan | None) -> tuple[Suite, ...]:
@@ -73,9 +74,24 @@ def suites_of(args: argparse.Namespace, before: Plan | None) -> tuple[Suite, ...
     names = args.suites or tuple(before.suites if before else ())
     if not names:
         raise ConfigurationError("no suite is named; `python -m evals list` has them")
-    options = options_of(args.option)
     suites = {suite.name: suite for suite in map(suite_named, names)}
-    return tuple(suite.with_options(options) for suite in suites.values())
+    return _with_options(suites.values(), options_of(args.option))
+
+
+def _with_options(suites: Collection[Suite], options: Mapping[str, str]) -> tuple[Suite, ...]:
+    """The suites, each with those of the options that it knows; every option must concern one of them."""
+    for name in options:
+        if not any(name in suite.option_names for suite in suites):
+            known = dict.fromkeys(option for suite in suites for option in suite.option_names)
+            here = ", ".join(suite.name for suite in suites)
+            raise ConfigurationError(
+                f"--option {name}: no suite of this run has it ({here}); "
+                + (f"their options: {', '.join(known)}" if known else "they have none")
+            )
+    return tuple(
+        suite.with_options({name: options[name] for name in options if name in suite.option_names})
+        for suite in suites
+    )
 
 
 def cells_for(

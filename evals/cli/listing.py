@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import inspect
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +46,9 @@ class _SuiteRow:
     metric: str
     views: tuple[str, ...]
     needs_judge: bool
+    may_use_judge: bool
     options: tuple[str, ...]
+    run_options: tuple[str, ...]
     source: str
 
 
@@ -73,12 +76,15 @@ def run(args: argparse.Namespace) -> int:
                 row.title,
                 row.metric,
                 " ".join(row.views),
-                "needed" if row.needs_judge else "-",
+                "needed" if row.needs_judge else "optional" if row.may_use_judge else "-",
                 " ".join(row.options) or "-",
             )
             for row in suites
         ],
     )
+    print("\nOptions follow a suite's name: longbench_musique:max_prompt_tokens=8000")
+    for options, names in _run_options(suites).items():
+        print(f"--option NAME=VALUE, of {' '.join(names)}: {' '.join(options)}")
     print("\nData, fetched or taken from --data SUITE=PATH:")
     for row in suites:
         print(f"  {row.name}: {row.source}")
@@ -91,6 +97,23 @@ def run(args: argparse.Namespace) -> int:
 
 def _row(name: str) -> _SuiteRow:
     suite = suite_named(name)
-    options = tuple(inspect.signature(type(suite)).parameters)
-    views = tuple(suite.default_views)
-    return _SuiteRow(name, suite.title, suite.metric, views, suite.needs_judge, options, suite.source)
+    return _SuiteRow(
+        name=name,
+        title=suite.title,
+        metric=suite.metric,
+        views=tuple(suite.default_views),
+        needs_judge=suite.needs_judge,
+        may_use_judge=suite.may_use_judge,
+        options=tuple(inspect.signature(type(suite)).parameters),
+        run_options=suite.option_names,
+        source=suite.source,
+    )
+
+
+def _run_options(rows: Iterable[_SuiteRow]) -> dict[tuple[str, ...], list[str]]:
+    """The suites by the options that `--option` gives them; none without any."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        if row.run_options:
+            found.setdefault(row.run_options, []).append(row.name)
+    return found

@@ -45,6 +45,7 @@ class MathVista(Suite):
     name = "mathvista"
     title = "MathVista (testmini)"
     metric = "accuracy"
+    may_use_judge = True
     default_views = ("truncate@1",)
     source = "HF AI4Math/MathVista, texts from GitHub lupantech/MathVista; CC BY-SA 4.0, test use only"
     max_tokens = 512

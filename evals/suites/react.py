@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from ..agents.policy import episode_policy
-from ..agents.settings import AgentSettings
+from ..agents.settings import WEB_OPTIONS, AgentSettings
 from ..records import Output, Record, Score
 from ..sample import Sample
 from ..suite import Asker, Judge, Result, Suite
@@ -43,6 +43,7 @@ class WebSuite(Suite):
     `search_key_file` (the header and the file of its key).
     """
 
+    option_names = WEB_OPTIONS
     instructions: str
     """What the agent is told besides smolagents' own prompt: the form of the answer."""
 

@@ -115,10 +115,15 @@ def write_bfcl(folder: Path) -> Path:
     return folder
 
 
-def write_bfcl_official(folder: Path) -> Path:
+def write_bfcl_official(
+    folder: Path,
+    categories: dict[str, list[dict[str, Any]]] = BFCL,
+    memory_questions: list[dict[str, Any]] = MEMORY_QUESTIONS,
+    memory_answers: list[dict[str, Any]] = MEMORY_ANSWERS,
+) -> Path:
     """The official layout, as it stands in the package; returns what `--data` may be."""
     data = folder / "bfcl_eval" / "data"
-    for category, records in BFCL.items():
+    for category, records in categories.items():
         questions = [
             {key: value for key, value in _asked(record).items() if key != "ground_truth"}
             for record in records
@@ -126,8 +131,8 @@ def write_bfcl_official(folder: Path) -> Path:
         answers = [{"id": record["id"], "ground_truth": record["ground_truth"]} for record in records]
         write_lines(data / f"BFCL_v4_{category}.json", questions)
         write_lines(data / "possible_answer" / f"BFCL_v4_{category}.json", answers)
-    write_lines(data / "BFCL_v4_memory.json", MEMORY_QUESTIONS)
-    write_lines(data / "possible_answer" / "BFCL_v4_memory.json", MEMORY_ANSWERS)
+    write_lines(data / "BFCL_v4_memory.json", memory_questions)
+    write_lines(data / "possible_answer" / "BFCL_v4_memory.json", memory_answers)
     write_lines(data / "memory_prereq_conversation" / "memory_gardener.json", MEMORY_CONVERSATIONS)
     return folder
 
@@ -241,12 +246,12 @@ class Weather(API):
 }
 
 
-def write_api_bank_official(folder: Path) -> Path:
+def write_api_bank_official(folder: Path, dialogues: list[dict[str, Any]] = DIALOGUES) -> Path:
     """The official repository's folder."""
     for name, source in API_FILES.items():
         path = folder / "apis" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source, "utf-8")
-    for dialogue in DIALOGUES:
+    for dialogue in dialogues:
         write_lines(folder / "lv1-lv2-samples" / dialogue["split"] / dialogue["file"], dialogue["turns"])
     return folder

@@ -13,7 +13,9 @@ from evals.run_folder import read_run
 from evals.sample import Sample
 from evals.suite import Suite
 from tests.evals.made_command import Command
-from tests.evals.made_up import MadeSystem, MadeUp
+from tests.evals.made_up import MadeSystem, MadeUp, MadeUpJudged
+
+JUDGED = ("--judge", "local", "--judge-model", "m")
 
 
 @pytest.fixture
@@ -100,7 +102,7 @@ def test_options_reach_the_suites_and_unknown_ones_are_refused(
 ) -> None:
     told = command.run("--option", "cassette=web.jsonl")
     assert told.code == 2
-    assert "option 'cassette' is unknown: suite made_up has none" in told.err
+    assert "--option cassette: no suite of this run has it (made_up); they have none" in told.err
     assert command.run("--option", "cassette").code == 2
     assert command.run("--option", "a=1", "a=2").code == 2
 
@@ -111,8 +113,32 @@ def test_options_reach_the_suites_and_unknown_ones_are_refused(
         return suite
 
     monkeypatch.setattr(MadeUp, "with_options", with_options)
+    monkeypatch.setattr(MadeUp, "option_names", ("online", "cassette"))
     assert command.run("--option", "cassette=web.jsonl", "online=true=1").code == 0
     assert taken[-1] == {"cassette": "web.jsonl", "online": "true=1"}
+    assert (
+        "--option tape: no suite of this run has it (made_up); their options: online, cassette"
+        in command.run("--option", "tape=1").err
+    )
+
+
+def test_options_of_one_suite_leave_the_others_alone(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MadeUpJudged, "option_names", ("cassette",))
+    monkeypatch.setattr(MadeUpJudged, "with_options", lambda suite, options: suite)
+    told = command.run(
+        "--option", "cassette=web.jsonl", "--samples", "1", *JUDGED, suites=["made_up", "made_up_judged"]
+    )
+    assert told.code == 0, told.err
+
+
+def test_a_judge_is_of_those_suites_that_one_grades(command: Command) -> None:
+    asked = ("--samples", "1", "--arm", "ceiling")
+    command.run(*asked, *JUDGED, suites=["made_up", "made_up_judged"])
+    judges = {name: suite.judge for name, suite in read_run(command.folder).plan.suites.items()}
+    assert judges == {"made_up": None, "made_up_judged": "judge"}
+    assert command.run(*asked, suites=["made_up"]).code == 0  # goes on without the judge
 
 
 def test_a_suite_that_lacks_something_says_so_before_a_model_is_loaded(

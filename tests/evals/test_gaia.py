@@ -20,16 +20,9 @@ from evals.sample import LongPart, Sample
 from evals.suites import gaia, suite_named
 from evals.suites.gaia import SYSTEM_PROMPT, Gaia
 from tests.attachments.files import image, pdf, xlsx
+from tests.evals.made_releases import METADATA, gaia_release
+from tests.evals.made_releases import gaia_row as row
 from tests.evals.one_call import OneCall
-
-METADATA = {"Steps": "1. Count.", "Number of steps": "1", "Tools": "none", "Number of tools": "0"}
-
-
-def row(task: str, level: str = "1", gold: str = "17", file: str = "", **fields: Any) -> dict[str, Any]:
-    made = {"task_id": task, "Question": f"What is {task}?", "Level": level, "Final answer": gold}
-    path = f"2023/validation/{file}" if file else ""
-    return {**made, "file_name": file, "file_path": path, "Annotator Metadata": METADATA, **fields}
-
 
 ROWS = [
     row("a"),
@@ -42,13 +35,7 @@ FILES = {"b.xlsx": SHEET, "c.pdf": b"%PDF-1.7 broken", "d.mp3": b"ID3\x03" + byt
 
 
 def release(root: Path, rows: list[dict[str, Any]] = ROWS, files: dict[str, bytes] = FILES) -> Path:
-    """A copy of the gated repository, which is given as its folder 2023/validation."""
-    folder = root / "2023" / "validation"
-    folder.mkdir(parents=True)
-    for name, data in files.items():
-        (folder / name).write_bytes(data)
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "metadata.parquet")
-    return folder
+    return gaia_release(root, rows, files)
 
 
 class Reader:

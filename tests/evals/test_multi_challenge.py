@@ -18,24 +18,8 @@ from evals.suite import Suite
 from evals.suites import suite_named
 from evals.suites.multi_challenge import URL, judge_prompt
 from tests.evals.askers import ScriptedAsker, ScriptedJudge
-
-TURNS = [
-    {"role": "system", "content": "Be kind."},
-    {"role": "user", "content": "I am allergic to nuts. Reply in one line."},
-    {"role": "assistant", "content": "Noted."},
-    {"role": "user", "content": "A snack?"},
-]
-
-
-def record(**changes: Any) -> dict[str, Any]:
-    return {
-        "QUESTION_ID": "q1",
-        "AXIS": "INFERENCE_MEMORY",
-        "CONVERSATION": TURNS,
-        "TARGET_QUESTION": "Is the snack free of nuts?  ",
-        "PASS_CRITERIA": "YES",
-        **changes,
-    }
+from tests.evals.made_releases import TURNS
+from tests.evals.made_releases import challenge as record
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 
 from asymspec_agents.errors import ConfigurationError
-from evals.agents.cassettes import Cassette
 from evals.cells import Cell
 from evals.records import Output, Record
 from evals.suite import Suite
@@ -18,31 +16,17 @@ from evals.suites import suite_named
 from evals.suites.react import GaiaReact, SimpleQAReact, WebSuite
 from evals.suites.react_multihop import NUM_POOLED, ReactMultihop
 from tests.evals.episodes import BackendAsker, call, scripted, views
+from tests.evals.made_releases import CITIES, NOISE, mill, write_csv
+from tests.evals.made_releases import write_cassette as cassette
 
-CITIES = [f"Town{number:02}" for number in range(45)]
-NOISE = "It has a market, a bridge and a tower that was built long ago by people of the valley. " * 8
 SHEET = "month,sacks\n" + "\n".join(f"month {month},{month * 7}" for month in range(1, 1_200))
-
-
-def record(number: int) -> dict[str, Any]:
-    passages = (f"Mill {number}\nMill {number} stands in {CITIES[number]}. {NOISE}", f"Oak {number}\nAn oak.")
-    return {
-        "input": f"Where does Mill {number} stand?",
-        "context": "\n".join(f"Passage {at}:\n{text}" for at, text in enumerate(passages, start=1)),
-        "answers": [CITIES[number]],
-        "length": 50,
-        "dataset": "hotpotqa",
-        "language": "en",
-        "all_classes": None,
-        "_id": f"q{number}",
-    }
 
 
 @pytest.fixture
 def multihop(tmp_path: Path) -> Path:
     folder = tmp_path / "multihop"
     folder.mkdir()
-    lines = "\n".join(json.dumps(record(number)) for number in range(len(CITIES)))
+    lines = "\n".join(json.dumps(mill(number)) for number in range(len(CITIES)))
     (folder / "hotpotqa.jsonl").write_text(lines + "\n")
     return folder
 
@@ -146,15 +130,6 @@ def test_a_suite_without_options_refuses_any() -> None:
         suite.with_options({"cassette": "x"})
 
 
-def cassette(tmp_path: Path, *answers: tuple[str, dict[str, str], str]) -> str:
-    path = tmp_path / "web.jsonl"
-    path.touch()
-    recorder = Cassette(path, "record-missing")
-    for tool, arguments, text in answers:
-        recorder.play(tool, arguments, lambda text=text: text)  # type: ignore[misc]
-    return str(path)
-
-
 @pytest.mark.parametrize("kind", [GaiaReact, SimpleQAReact])
 def test_without_a_cassette_nothing_begins(kind: type[WebSuite], tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="needs a cassette of the web"):
@@ -252,11 +227,11 @@ class Grader:
 
 
 def test_simpleqa_is_graded_by_its_own_prompt(tmp_path: Path) -> None:
-    file = tmp_path / "simple_qa_test_set.csv"
-    with file.open("w", newline="") as out:
-        writer = csv.writer(out)
-        writer.writerow(["metadata", "problem", "answer"])
-        writer.writerow(["{'topic': 'Food'}", "What is eaten at Corrin?", "a soup"])
+    file = write_csv(
+        tmp_path / "simple_qa_test_set.csv",
+        ("metadata", "problem", "answer"),
+        [("{'topic': 'Food'}", "What is eaten at Corrin?", "a soup")],
+    )
     suite = SimpleQAReact().with_options({"cassette": cassette(tmp_path)})
     (sample,) = suite.load(file)
     assert sample.suite == "simpleqa_react"
