@@ -27,7 +27,7 @@ _BESIDE = (
 
 
 def provenance_of(plan: Plan, suite: str) -> dict[str, str]:
-    """Date, machine, versions, models and the dataset's fingerprint as flat text, by dotted name.
+    """Suite, date, machine, versions, models and the dataset's fingerprint as flat text, by dotted name.
 
     A run that was started several times gives every different value, in order.
     """
@@ -36,9 +36,9 @@ def provenance_of(plan: Plan, suite: str) -> dict[str, str]:
         for name, text in _flat("", start):
             flat.setdefault(name, {})[text] = None
     asked = plan.suites.get(suite)
-    data: dict[str, str] = {}
+    data: dict[str, str] = {"suite": suite}
     if asked is not None:
-        data = {
+        data |= {
             "dataset": f"{asked.num_samples} samples, sha256 {asked.fingerprint[:_SHOWN]}…, "
             f"golds {asked.gold_fingerprint[:_SHOWN]}…",
             "asked": f"{len(asked.samples)} samples, {len(asked.cells)} cells",

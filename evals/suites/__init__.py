@@ -36,7 +36,8 @@ SUITES: dict[str, str] = {
 def suite_named(text: str) -> Suite:
     """The suite of `name`, or of `name:option=value,option=value` where it has options.
 
-    A suite with options is another suite: the whole text, with the options in order, is its name in records.
+    A suite with options is another suite: the whole text, with the options in order, is its name in records,
+    and its title tells them too.
     Raises ConfigurationError listing the names, or the options.
     """
     name, _, given = text.partition(":")
@@ -53,7 +54,8 @@ def suite_named(text: str) -> Suite:
             )
     suite: Suite = kind(**options)
     if options:
-        suite.name = f"{name}:" + ",".join(f"{option}={options[option]}" for option in sorted(options))
+        chosen = ",".join(f"{option}={options[option]}" for option in sorted(options))
+        suite.name, suite.title = f"{name}:{chosen}", f"{suite.title}; {chosen}"
     return suite
 
 

@@ -18,7 +18,7 @@ from evals.run_folder import read_run
 from evals.suites import SUITES
 from tests.evals import made_up
 
-__all__ = ["Command", "MadeJudge"]
+__all__ = ["Command", "MadeJudge", "Told"]
 
 
 class MadeJudge:

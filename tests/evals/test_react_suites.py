@@ -108,7 +108,9 @@ def test_arms_that_read_the_full_view_only_get_no_policy(multihop: Path) -> None
 
 @pytest.mark.parametrize("name", ["react_multihop", "gaia_react", "simpleqa_react"])
 def test_limits_are_options_of_the_suite(name: str) -> None:
-    assert isinstance(suite_named(f"{name}:agent=code,max_steps=2"), Suite)
+    suite = suite_named(f"{name}:max_steps=2,agent=code")
+    assert suite.name == f"{name}:agent=code,max_steps=2"
+    assert suite.title == f"{suite_named(name).title}; agent=code,max_steps=2"
     with pytest.raises(ConfigurationError, match="max_steps=0"):
         suite_named(f"{name}:max_steps=0")
     with pytest.raises(ConfigurationError, match="agent='chess'"):
