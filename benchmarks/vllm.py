@@ -28,9 +28,9 @@ sys.path[:] = [str(ROOT), str(ROOT / "integrations")] + [  # as a script: this f
     path for path in sys.path if Path(path or ".").resolve() != ROOT / "benchmarks"
 ]
 
-from evals.provenance import provenance  # noqa: E402
 from benchmarks.vllm_cells import PLANS, EngineName  # noqa: E402
 from benchmarks.vllm_models import model_folders  # noqa: E402
+from evals.provenance import provenance  # noqa: E402
 from vllm_asymspec.distribution import CPU_NAME, is_cpu_build  # noqa: E402
 from vllm_asymspec.environment import server_environment  # noqa: E402
 

@@ -31,10 +31,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)  # when run as a script: the files beside it must not be taken for packages
 sys.path.insert(1, str(ROOT / "integrations"))
 
-from evals.provenance import provenance  # noqa: E402
 from benchmarks.vllm_clients import Clients  # noqa: E402
 from benchmarks.vllm_requests import CHAT, TEXT, Author, Wish  # noqa: E402
 from benchmarks.vllm_tiny import Process, TinyServer, save_pair  # noqa: E402
+from evals.provenance import provenance  # noqa: E402
 
 NUM_PARTS = 20  # of the run; memory is read after each
 EARLY, LATE = slice(9, 12), slice(17, 20)  # until the first, caches and allocators fill
