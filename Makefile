@@ -62,7 +62,7 @@ test: $(READY) references $(if $(HAS_VLLM),$(VLLM)/ready)
 	@$(call gate,$(ROUTING:%=asymspec_agents/%.py),98)
 	$(if $(HAS_VLLM),$(VLLM)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile tests/vllm)
 
-MATRIX := tests/engine/test_exactness.py
+MATRIX := tests/engine/test_exactness.py tests/evals/test_smoke.py
 PRESETS := smollm2-135m qwen2.5-coder-0.5b qwen2.5-coder-1.5b
 
 # The files that keep the router's promises.
