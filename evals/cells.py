@@ -7,6 +7,7 @@ their name in records and reports.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -68,7 +69,12 @@ class ArmSpec:
     def parse(cls, text: str) -> ArmSpec:
         """The arm of `name` or `name:option=value,option=value`."""
         name, _, given = text.partition(":")
-        return cls(name.strip(), dict(_option(text, pair) for pair in given.split(",")) if given else {})
+        options: dict[str, Any] = {}
+        for option, value in (_option(text, pair) for pair in given.split(",") if given):
+            if option in options:
+                raise ConfigurationError(f"arm={text!r}: option {option!r} is given twice")
+            options[option] = value
+        return cls(name.strip(), options)
 
     def __str__(self) -> str:
         given = ",".join(f"{name}={_shown(self.options[name])}" for name in sorted(self.options))
@@ -111,6 +117,10 @@ class ViewSpec:
     def __post_init__(self) -> None:
         if not self.method or (self.size is not None and not 0 < self.size < 10_000_000):
             raise ConfigurationError(f"view={str(self)!r} must be METHOD, METHOD@SHARE or METHOD@TOKENS")
+        if self.size is not None and self.size > 1 and not float(self.size).is_integer():
+            raise ConfigurationError(
+                f"view={str(self)!r}: a share is at most 1, and a number of tokens is a whole number"
+            )
 
     @classmethod
     def parse(cls, text: str) -> ViewSpec:
@@ -119,9 +129,12 @@ class ViewSpec:
         if not separator:
             return cls(method)
         try:
-            return cls(method, float(size))
+            number = float(size)
         except ValueError:
             raise ConfigurationError(f"view={text!r}: {size!r} is no share and no number of tokens") from None
+        if not math.isfinite(number) or number <= 0:
+            raise ConfigurationError(f"view={text!r}: {size!r} is no share and no number of tokens")
+        return cls(method, number)
 
     def __str__(self) -> str:
         return self.method if self.size is None else f"{self.method}@{self.size:.10g}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +83,13 @@ def _with_options(suites: Collection[Suite], options: Mapping[str, str]) -> tupl
     """The suites, each with those of the options that it knows; every option must concern one of them."""
     for name in options:
         if not any(name in suite.option_names for suite in suites):
+            for suite in suites:
+                if name in inspect.signature(type(suite)).parameters:
+                    kind = suite.name.partition(":")[0]
+                    raise ConfigurationError(
+                        f"--option {name}: in {kind} it is part of the suite's name, as "
+                        f"{kind}:{name}={options[name]}"
+                    )
             known = dict.fromkeys(option for suite in suites for option in suite.option_names)
             here = ", ".join(suite.name for suite in suites)
             raise ConfigurationError(

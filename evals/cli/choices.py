@@ -32,6 +32,8 @@ def arms_of(names: Iterable[str], sweeps: Sequence[str] = ()) -> tuple[ArmSpec, 
     a sweep concerns no arm.
     """
     arms = {str(arm): arm for arm in map(ArmSpec.parse, names)}
+    for arm in arms.values():
+        _check_options(arm)
     swept = [_sweep(text) for text in sweeps]
     twice = [name for name, _ in swept if sum(other == name for other, _ in swept) > 1]
     if twice:
@@ -57,6 +59,15 @@ def arms_of(names: Iterable[str], sweeps: Sequence[str] = ()) -> tuple[ArmSpec, 
     if unused:
         raise ConfigurationError(f"--sweep {unused[0]} concerns none of the arms {', '.join(arms)}")
     return tuple(expanded.values())
+
+
+def _check_options(arm: ArmSpec) -> None:
+    """Refuses an option that changes nothing in a baseline: its cell would be a copy under another name."""
+    takes = _OPTIONS_OF_BASELINES.get(arm.name)
+    idle = [] if takes is None or arm.name == IDENTICAL else sorted(set(arm.options) - takes)
+    if idle:
+        known = f"it has {', '.join(sorted(takes or ()))}" if takes else "it has no options"
+        raise ConfigurationError(f"arm={str(arm)!r}: {idle[0]} changes nothing in {arm.name}; {known}")
 
 
 def _sweep(text: str) -> tuple[str, tuple[str, ...]]:

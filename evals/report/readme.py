@@ -48,7 +48,9 @@ def _suites(path: Path) -> list[dict[str, Any]]:
         raise ConfigurationError(f"{path} is no summary of a report: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ConfigurationError(f"{path} is no summary of format {FORMAT}; make it with the command report")
-    suites: list[dict[str, Any]] = content["suites"]
+    suites = content.get("suites")
+    if not isinstance(suites, list):  # a run.json has suites too, by name
+        raise ConfigurationError(f"{path} is no summary of a report; that is the summary.json of report")
     return suites
 
 

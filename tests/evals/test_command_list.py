@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import types
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from asymspec_agents.errors import ConfigurationError
-from evals.cells import BASELINES, IDENTICAL, ArmSpec
+from evals.cells import BASELINES, IDENTICAL, ArmSpec, ViewSpec
+from evals.cli.asking import suites_of
 from evals.cli.choices import arms_of, data_paths, only_of
 from evals.cli.listing import ARMS
 from evals.run_folder import read_run
@@ -108,3 +110,35 @@ def test_groups_are_collected() -> None:
         "level": frozenset({"1", "2"}),
         "kind": frozenset({"a=b"}),
     }
+
+
+@pytest.mark.parametrize(
+    ("arm", "told"),
+    [
+        ("floor:beta=1", "beta changes nothing in floor; it has no options"),
+        ("drafter:gamma=0.5", "gamma changes nothing in drafter"),
+        ("rapid:beta=1", "beta changes nothing in rapid; it has num_draft_tokens"),
+        ("asymspec:beta=1,beta=2", "option 'beta' is given twice"),
+    ],
+)
+def test_an_arms_option_that_would_change_nothing_is_refused(arm: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        arms_of([arm])
+
+
+def test_an_arms_options_that_matter_are_taken() -> None:
+    given = ["rapid:num_draft_tokens=2", "scd:beta=2", "identical:gamma=0.5"]
+    assert list(map(str, arms_of(given))) == given
+
+
+@pytest.mark.parametrize("view", ["extract@1.5", "truncate@1000.5"])
+def test_a_part_of_a_token_is_no_size_of_a_view(view: str) -> None:
+    with pytest.raises(ConfigurationError, match="a share is at most 1"):
+        ViewSpec.parse(view)
+
+
+def test_an_option_of_a_suites_name_is_told_as_one() -> None:
+    told = "in multihop it is part of the suite's name, as multihop:max_prompt_tokens=700"
+    words = argparse.Namespace(suites=["multihop"], option=["max_prompt_tokens=700"])
+    with pytest.raises(ConfigurationError, match=told):
+        suites_of(words, None)

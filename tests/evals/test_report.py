@@ -249,6 +249,12 @@ def test_the_readmes_table(tmp_path: Path) -> None:
         results_table([tmp_path / "missing.json"])
 
 
+def test_a_runs_plan_is_no_summary(tmp_path: Path) -> None:
+    report(by_hand(), tmp_path)
+    with pytest.raises(ConfigurationError, match="no summary of a report"):
+        results_table([tmp_path / "run" / "run.json"])
+
+
 def test_two_runs_are_compared_over_what_both_have(tmp_path: Path) -> None:
     write_run(tmp_path / "old", by_hand())
     better = [
