@@ -40,8 +40,9 @@ class Outages:
     """Holds failures that look like an outage until it is known what they were.
 
     Once the cell is answered again, the server was there and the failures are the arm's: they are recorded.
-    After `limit` in a row, overall or of one cell, nothing of them is: OutageError. With limit 0 each is
-    recorded at once. A judge's outages are counted alike, but held by nobody: their outputs are recorded.
+    After `limit` in a row, overall or of one cell, or at the run's end, nothing of them is: OutageError. With
+    limit 0 each is recorded at once. A judge's outages are counted alike, but held by nobody: their outputs
+    are recorded.
     """
 
     def __init__(self, limit: int) -> None:
@@ -71,11 +72,17 @@ class Outages:
         self._num_in_row = 0
         return tuple(self._held.pop(cell, ()))
 
-    def rest(self) -> tuple[Record, ...]:
-        """What is still held at the end of a run."""
-        records = tuple(record for held in self._held.values() for record in held)
-        self._held.clear()
-        return records
+    def end(self) -> None:
+        """Raises OutageError where the run ends with failures of which nobody knows what they were."""
+        held = [record for records in self._held.values() for record in records]
+        if held:
+            failure = held[-1].failure
+            raise OutageError(
+                f"{held[-1].cell}: {failure.message if failure else ''}. {len(held)} answers at the end of "
+                "the run failed as they do when a server is gone, and none of them is recorded; start the run "
+                "again once it answers. Where a sample itself brings the server down, --stop-after-outages 0 "
+                "records it as failed"
+            )
 
     def judged(self, message: str | None) -> None:
         """Takes note of a grading: None where the judge answered, else why it was out of reach."""

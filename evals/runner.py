@@ -104,8 +104,7 @@ def run(
         with contextlib.closing(results(tasks(), num_parallel)) as made:
             for one in made:
                 taker.take(one)
-        for record in outages.rest():
-            taker.record(record)
+        outages.end()
 
 
 def rescore(folder: RunFolder, jobs: Sequence[Job], watcher: Watcher, *, stop_after_outages: int = 3) -> None:

@@ -55,9 +55,12 @@ def test_a_sample_that_cuts_the_connection_is_recorded_once_the_server_answers(f
     assert failure.message.startswith("agent stopped")
 
 
-def test_a_cut_connection_at_the_end_is_recorded(folder: RunFolder) -> None:
-    run(folder, [job_of(1)], MadeSystem({"drafter": raises(ConnectionFailedError("gone"))}), Watch())
-    assert records_of(folder)["q0", "drafter"].failure is not None
+def test_an_outage_at_the_end_is_no_wrong_answer_either(folder: RunFolder) -> None:
+    with pytest.raises(OutageError, match=r"drafter: gone .*1 answers at the end"):
+        run(folder, [job_of(1)], MadeSystem({"drafter": raises(ConnectionFailedError("gone"))}), Watch())
+    assert records_of(folder).keys() == {("q0", "floor on head@0.5"), ("q0", "ceiling")}
+    run(folder, [job_of(1)], MadeSystem(), Watch())
+    assert records_of(folder)["q0", "drafter"].failure is None
 
 
 def test_without_a_limit_outages_are_failures(folder: RunFolder) -> None:
