@@ -80,8 +80,8 @@ class Outages:
             raise OutageError(
                 f"{held[-1].cell}: {failure.message if failure else ''}. {len(held)} answers at the end of "
                 "the run failed as they do when a server is gone, and none of them is recorded; start the "
-                "run again once it answers. Where a sample itself brings the server down, --stop-after-outages 0 "
-                "records it as failed"
+                "run again once it answers. Where a sample itself brings the server down, "
+                "--stop-after-outages 0 records it as failed"
             )
 
     def judged(self, message: str | None) -> None:
