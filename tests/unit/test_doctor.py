@@ -25,6 +25,21 @@ from asymspec_agents.errors import WeightsError
 from asymspec_agents.weights import PRESETS, CachedModel
 from tests.architecture import ROOT
 
+# As hatchling writes them: sorted, and what an included extra brings repeated under the one that includes it.
+FLATTENED = read_requirements(
+    [
+        "pydantic<3,>=2.7",
+        "bm25s<0.4,>=0.3; extra == 'all'",
+        "torch<2.15,>=2.6; extra == 'all'",
+        "filelock<5,>=3.16; extra == 'engine'",
+        "torch<2.15,>=2.6; extra == 'engine'",
+        "filelock<5,>=3.16; extra == 'server'",
+        "starlette<2,>=0.46; extra == 'server'",
+        "torch<2.15,>=2.6; extra == 'server'",
+        "numpy<3,>=1.26; extra == 'vision'",
+        "rapidocr<4,>=3.10; extra == 'vision'",
+    ]
+)
 REQUIREMENTS = read_requirements(
     [
         "pydantic<3,>=2.7",
@@ -312,3 +327,18 @@ def test_the_time_limit_is_a_number_above_zero(timeout: str, capsys: pytest.Capt
     with pytest.raises(SystemExit):
         cli.main(["doctor", "--timeout", timeout])
     assert "above 0" in capsys.readouterr().err
+
+
+def test_an_extra_that_shares_packages_with_another_is_not_taken_for_wanted(tmp_path: Path) -> None:
+    versions = {"pydantic": "2.14.0", "torch": "2.13.0", "filelock": "4.3", "numpy": "2.4", "bm25s": "0.3.16"}
+    found = diagnose(tmp_path, requirements=FLATTENED, versions=versions)
+    assert found["extra engine"].status == "ok"
+    assert found["extra server"].status == found["extra vision"].status == "info"
+    assert "extra all" not in found
+
+
+def test_an_extra_whose_main_package_is_there_lacks_the_others(tmp_path: Path) -> None:
+    versions = {"pydantic": "2.14.0", "torch": "2.13.0", "starlette": "1.0"}
+    found = diagnose(tmp_path, requirements=FLATTENED, versions=versions)
+    assert found["extra server"].status == "FAIL"
+    assert "filelock" in found["extra server"].found
