@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asymspec_agents.errors import (
     AsymSpecError,
+    BackendError,
     ConnectionFailedError,
     NotAsymSpecError,
     ResponseTimeoutError,
@@ -31,6 +32,8 @@ def is_outage(error: BaseException) -> bool:
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
         if isinstance(cause, _KINDS) or (isinstance(cause, ServerError) and cause.status in _STATUSES):
+            return True
+        if type(cause) is BackendError:  # an answer in no known form: a proxy's page, say
             return True
         cause = cause.__cause__ or cause.__context__
     return False

@@ -93,6 +93,8 @@ class Suite(ABC):
     """Whether a judge that is named grades here too, though none is needed."""
     option_names: tuple[str, ...] = ()
     """The options that `with_options` knows."""
+    has_tools: bool = False
+    """Whether calls come with tools, without which a view of their signatures changes nothing."""
     is_restricted: bool = False
     """Whether its terms forbid resharing: then runs keep `Record.restricted`, unless told otherwise."""
     default_views: tuple[str, ...] = ("extract@0.3",)

@@ -86,6 +86,8 @@ def data_paths(given: Sequence[str], suites: Sequence[str]) -> dict[str, Path]:
     """
     paths: dict[str, Path] = {}
     for text in given:
+        if not text.partition("=")[2 if "=" in text else 0].strip():
+            raise ConfigurationError(f"--data {text!r} names no path")
         for name, place in _places(text, suites):
             if name in paths:
                 raise ConfigurationError(f"--data {text!r}: {name!r} has the data {paths[name]} already")

@@ -144,8 +144,15 @@ def _notes(data: Indexed) -> list[str]:
         notes.append("The drafter alone was not run: whether AsymSpec beats it cannot be seen here.")
     if named_cell(data, "ceiling", None) is None:
         notes.append("Ceiling was not run: there is no recovered share, and no cost relative to it.")
-    if None in (data.sizes.verifier, data.sizes.drafter):
-        notes.append("The run does not say how many parameters both its models have: FLOPs are unknown.")
-    if any(cost and cost.is_modelled for costs in data.costs.values() for cost in costs.values()):
+    sizes = {"verifier": data.sizes.verifier, "drafter": data.sizes.drafter}
+    if unsized := [role for role, size in sizes.items() if size is None]:
+        notes.append(
+            f"The run does not say how many parameters the {' and the '.join(unsized)} has: "
+            "the FLOPs of arms that use it are unknown."
+        )
+    known = [cost for costs in data.costs.values() for cost in costs.values() if cost is not None]
+    if any(cost.is_untold for cost in known):
+        notes.append("A server told no usage of some answers: how many tokens they cost is unknown.")
+    if any(cost.is_modelled and not cost.is_untold for cost in known):
         notes.append("A server did not say what it computed: FLOPs are modelled from its prompts and blocks.")
     return notes

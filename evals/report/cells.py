@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
 from ..cells import IDENTICAL
+from ..costs import RecordCosts
 from ..records import Call, Record
 from ..statistics import (
     Estimate,
@@ -18,7 +19,6 @@ from ..statistics import (
     wilson,
 )
 from ..suite import Suite
-from .costing import RecordCosts
 from .indexed import Indexed
 from .results import CellResult, CostResult, Figure
 

@@ -11,12 +11,11 @@ from typing import Any, TypeVar
 from asymspec_agents.errors import ConfigurationError, MissingDependencyError
 
 from ..cells import Cell
-from ..costs import ModelSizes
+from ..costs import ModelSizes, RecordCosts, record_costs
 from ..plan import SuitePlan
 from ..records import Record
 from ..suite import Suite
 from ..suites import suite_named
-from .costing import RecordCosts, record_costs
 
 __all__ = ["CLUSTER", "Indexed", "index_records", "shows_texts", "slim", "suite_or_none"]
 

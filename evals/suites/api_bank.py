@@ -40,6 +40,7 @@ SEARCH = "ToolSearcher"
 class ApiBank(Suite):
     """The next API call of a dialogue."""
 
+    has_tools = True
     name = "api_bank"
     title = "API-Bank, call match (not the official accuracy)"
     metric = "api_call_match"

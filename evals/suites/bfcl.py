@@ -33,6 +33,7 @@ _SOURCE = (
 
 
 class _Bfcl(Suite):
+    has_tools = True
     metric = "accuracy"
     default_views = ("signature",)
     category: str

@@ -43,6 +43,8 @@ class WebSuite(Suite):
     `search_key_file` (the header and the file of its key).
     """
 
+    has_tools = True
+
     option_names = WEB_OPTIONS
     instructions: str
     """What the agent is told besides smolagents' own prompt: the form of the answer."""

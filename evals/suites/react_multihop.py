@@ -44,6 +44,7 @@ class ReactMultihop(Suite):
     reads them compressed from the moment they appear: an episode has few turns, so none is kept verbatim.
     """
 
+    has_tools = True
     name = "react_multihop"
     title = "Multi-hop QA by an agent with a local search (not LongBench)"
     metric = "f1"

@@ -1,4 +1,4 @@
-"""Costs: hand-computed calls, sums, and what is relative to Ceiling."""
+"""Costs: hand-computed calls, and sums."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.trace import RoleTokens
 from evals.cells import Cell
-from evals.costs import ModelSizes, Work, cell_costs, relative_costs, work_of
+from evals.costs import ModelSizes, RecordCosts, Work, record_costs, work_of
 from evals.records import Call, Failure, Output, Record
 
 SIZES = ModelSizes(verifier=100, drafter=10)
@@ -38,31 +38,36 @@ ASYMSPEC_CALL = Call(
 )
 
 
-def record(cell: str, *calls: Call, sample: str = "1", peak: int | None = None) -> Record:
+def record(cell: str, *calls: Call) -> Record:
     elapsed_s = sum(call.elapsed_s for call in calls)
-    output = Output(answer="x", calls=calls, elapsed_s=elapsed_s, peak_memory_bytes=peak)
-    return Record(suite="s", sample=sample, cell=cell, output=output)
+    output = Output(answer="x", calls=calls, elapsed_s=elapsed_s)
+    return Record(suite="s", sample="1", cell=cell, output=output)
 
 
-def failed(cell: str, sample: str) -> Record:
+def cost_of(cell: str, *calls: Call, sizes: ModelSizes = SIZES) -> RecordCosts:
+    cost = record_costs(record(cell, *calls), Cell.parse(cell), sizes)
+    assert cost is not None
+    return cost
+
+
+def test_a_failed_record_has_no_cost() -> None:
     failure = Failure(stage="answer", error_type="ValueError", message="no")
-    return Record(suite="s", sample=sample, cell=cell, failure=failure)
+    failed = Record(suite="s", sample="1", cell="ceiling", failure=failure)
+    assert record_costs(failed, Cell.parse("ceiling"), SIZES) is None
 
 
 def test_a_plain_call_by_hand() -> None:
-    cost = cell_costs([record("ceiling", CEILING_CALL)], SIZES)["ceiling"]
+    cost = cost_of("ceiling", CEILING_CALL)
     assert cost.prefill_flops == 2 * 100 * 1_000
-    assert cost.decode_flops == 2 * 100 * 19
     assert cost.total_flops == 2 * 100 * 1_019
-    assert not cost.work.is_modelled
+    assert not cost.is_modelled
 
 
 def test_an_asymspec_call_by_hand() -> None:
-    cost = cell_costs([record(ASYMSPEC, ASYMSPEC_CALL)], SIZES)[ASYMSPEC]
+    cost = cost_of(ASYMSPEC, ASYMSPEC_CALL)
     assert cost.prefill_flops == 2 * 100 * 300 + 2 * 10 * (1_000 + 250)
-    assert cost.decode_flops == 2 * 100 * 30 + 2 * 10 * (30 + 30)
-    assert cost.total_flops == cost.prefill_flops + cost.decode_flops + 700
-    assert (cost.elapsed_s, cost.compress_s, cost.completion_tokens) == (3.0, 0.5, 20)
+    assert cost.total_flops == cost.prefill_flops + 2 * 100 * 30 + 2 * 10 * (30 + 30) + 700
+    assert (cost.elapsed_s, cost.compress_s, cost.time_to_first_token_s) == (3.0, 0.5, 1.0)
 
 
 def test_what_was_cached_costs_nothing() -> None:
@@ -87,48 +92,32 @@ def test_a_servers_call_is_modelled_and_says_so() -> None:
     assert work_of(plain, Cell.parse("ceiling")).decode == RoleTokens(verifier=20)
 
 
+def test_a_server_without_usage_costs_an_unknown_amount_not_nothing() -> None:
+    untold = CEILING_CALL.model_copy(
+        update={
+            "computed_tokens": None,
+            "prompt_tokens": RoleTokens(),
+            "completion_tokens": 0,
+            "text": "Bonn",
+        }
+    )
+    assert work_of(untold, Cell.parse("ceiling")).is_untold
+    cost = cost_of("ceiling", CEILING_CALL, untold)
+    assert cost.is_untold
+    assert (cost.prefill_flops, cost.total_flops) == (None, None)
+    lost = untold.model_copy(update={"text": ""})  # a call that failed computed nothing that is known of
+    assert not work_of(lost, Cell.parse("ceiling")).is_untold
+
+
 def test_a_drafter_alone_costs_the_drafters_size() -> None:
     call = Call(prompt_tokens=RoleTokens(drafter=50), completion_tokens=5)
-    cost = cell_costs([record("drafter", call)], SIZES)["drafter"]
-    assert cost.total_flops == 2 * 10 * 55
+    assert cost_of("drafter", call).total_flops == 2 * 10 * 55
 
 
 def test_an_unknown_size_gives_no_figure_rather_than_a_small_one() -> None:
-    records = [record("ceiling", CEILING_CALL), record(ASYMSPEC, ASYMSPEC_CALL)]
-    costs = cell_costs(records, ModelSizes(verifier=100))
-    assert costs[ASYMSPEC].total_flops is None
-    assert costs["ceiling"].total_flops == 2 * 100 * 1_019
-    relative = relative_costs(records, ModelSizes(verifier=100))
-    assert relative[ASYMSPEC].total is None
-    assert relative[ASYMSPEC].elapsed == 3 / 4
-
-
-def test_relative_to_ceiling_by_hand() -> None:
-    records = [record("ceiling", CEILING_CALL, peak=200), record(ASYMSPEC, ASYMSPEC_CALL, peak=100)]
-    relative = relative_costs(records, SIZES)[ASYMSPEC]
-    assert relative.prefill == (2 * 100 * 300 + 2 * 10 * 1_250) / (2 * 100 * 1_000)
-    assert relative.elapsed == 0.75
-    assert relative.time_to_first_token == 0.5
-    assert relative.peak_memory == 0.5
-    assert relative.num_samples == 1
-
-
-def test_only_samples_that_both_answered_are_compared() -> None:
-    dear = CEILING_CALL.model_copy(update={"elapsed_s": 100.0})
-    records = [
-        record("ceiling", CEILING_CALL, sample="1"),
-        record("ceiling", dear, sample="2"),
-        record(ASYMSPEC, ASYMSPEC_CALL, sample="1"),
-        failed(ASYMSPEC, "2"),
-    ]
-    assert relative_costs(records, SIZES)[ASYMSPEC].elapsed == 0.75
-    cost = cell_costs(records, SIZES)[ASYMSPEC]
-    assert (cost.num_records, cost.num_failed, cost.num_calls) == (2, 1, 1)
-
-
-def test_without_ceiling_there_is_no_figure() -> None:
-    relative = relative_costs([record(ASYMSPEC, ASYMSPEC_CALL)], SIZES)[ASYMSPEC]
-    assert (relative.num_samples, relative.total, relative.elapsed) == (0, None, None)
+    sizes = ModelSizes(verifier=100)
+    assert cost_of(ASYMSPEC, ASYMSPEC_CALL, sizes=sizes).total_flops is None
+    assert cost_of("ceiling", CEILING_CALL, sizes=sizes).total_flops == 2 * 100 * 1_019
 
 
 def test_sizes_come_from_the_systems_identity() -> None:
@@ -151,27 +140,15 @@ calls = st.builds(
     elapsed_s=st.floats(0.25, 100),
     extra_flops=st.integers(0, 10**6).map(float),
 )
-groups = st.lists(st.lists(calls, max_size=4), min_size=1, max_size=5)
 
 
-@given(groups)
-def test_totals_are_the_sums_of_their_calls(samples: list[list[Call]]) -> None:
-    cell = Cell.parse(ASYMSPEC)
-    records = [record(ASYMSPEC, *own, sample=str(i)) for i, own in enumerate(samples)]
-    cost = cell_costs(records, SIZES)[ASYMSPEC]
-    each = [cell_costs([one], SIZES)[ASYMSPEC].total_flops for one in records]
+@given(st.lists(calls, max_size=4))
+def test_a_record_costs_the_sum_of_its_calls(own: list[Call]) -> None:
+    cost = cost_of(ASYMSPEC, *own)
+    each = [cost_of(ASYMSPEC, call).total_flops for call in own]
     assert cost.total_flops == sum(total for total in each if total is not None)
-    assert cost.num_calls == sum(map(len, samples))
-    for call in (call for own in samples for call in own):
-        work = work_of(call, cell)
+    assert cost.elapsed_s == sum(call.elapsed_s for call in own)
+    for call in own:
+        work = work_of(call, Cell.parse(ASYMSPEC))
         if call.computed_tokens is not None:  # split, not changed
             assert work.prefill + work.decode == call.computed_tokens
-
-
-@given(groups)
-def test_ceiling_relative_to_itself_is_one(samples: list[list[Call]]) -> None:
-    records = [record("ceiling", *own, sample=str(i)) for i, own in enumerate(samples)]
-    relative = relative_costs(records, SIZES)["ceiling"]
-    figures = (relative.prefill, relative.total, relative.elapsed, relative.time_to_first_token)
-    assert {figure for figure in figures if figure is not None} <= {1.0}
-    assert relative.num_samples == len(samples)

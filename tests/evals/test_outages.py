@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asymspec_agents.errors import ConnectionFailedError, ServerError
+from asymspec_agents.errors import BackendError, ConnectionFailedError, ServerError, UnsupportedRequestError
 from evals.outages import OutageError, is_outage
 from evals.run_folder import RunFolder
 from evals.runner import run
@@ -84,6 +84,8 @@ def test_a_judge_that_is_gone_stops_the_run_with_the_answers_kept(folder: RunFol
 def test_which_errors_are_a_servers() -> None:
     assert is_outage(ConnectionFailedError(""))
     assert is_outage(ConnectionResetError())
+    assert is_outage(BackendError("a page, not an answer"))
+    assert not is_outage(UnsupportedRequestError(""))
     assert all(is_outage(ServerError("", status)) for status in (401, 404, 429, 503))
     assert not any(is_outage(ServerError("", status)) for status in (400, 422, 500))
     assert not is_outage(ValueError())
