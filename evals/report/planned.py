@@ -22,6 +22,7 @@ _BESIDE = (
     "system.verifier",
     "system.drafter",
     "system.dtype",
+    "num_parallel",
     "dataset",
 )
 

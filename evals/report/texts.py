@@ -17,7 +17,8 @@ RULES = (
     "Recovery may be claimed only where the whole interval is above 0, and the drafter alone is the other "
     "comparison to win.",
     "Costs are relative to Ceiling in the same run, over the samples that both answered. FLOPs are "
-    "2 · parameters · tokens computed, the compressor's included.",
+    "2 · parameters · tokens computed, the compressor's included. Where several answers were asked at once "
+    "(num_parallel), seconds include waiting for each other.",
 )
 
 

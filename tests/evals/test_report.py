@@ -245,6 +245,12 @@ def test_the_readmes_table(tmp_path: Path) -> None:
     assert cells[6].startswith("50.0 [")
     assert cells[7].startswith("+25.0 [")
     assert cells[8] == "100.0 % like Ceiling"
+    assert cells[10].endswith("×")
+    path = tmp_path / "report" / "summary.json"
+    summary = json.loads(path.read_text())
+    summary["suites"][0]["provenance"]["num_parallel"] = "8"
+    path.write_text(json.dumps(summary))
+    assert results_table([path]).splitlines()[2].endswith("| – |")
     with pytest.raises(ConfigurationError, match="no summary"):
         results_table([tmp_path / "missing.json"])
 
