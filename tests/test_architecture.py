@@ -47,7 +47,7 @@ LAYER_OF = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 
 BASE = {"pydantic", "pydantic_core", "typing_extensions", "httpx"}  # the third comes with the first
 ENGINE = ("asymspec_agents/engine/",)
-DECODING = ("asymspec_agents/decoding/rule.py", "asymspec_agents/decoding/vocab.py")
+DECODING = tuple(f"asymspec_agents/decoding/{name}.py" for name in ("detail", "rule", "vocab"))
 LAZY_ENGINE = ("asymspec_agents/tokens.py", "asymspec_agents/backends/local.py")
 COMPRESS = ("asymspec_agents/compress/",)
 LLMLINGUA = ("asymspec_agents/compress/llmlingua/",)

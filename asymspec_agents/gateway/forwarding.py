@@ -13,6 +13,7 @@ import anyio
 import httpx
 
 from ..errors import BackendError
+from ..recording import for_request
 from ..server.failing import RefusedError
 from ..wire.failures import Failure
 from .answer import Answer, Call
@@ -113,7 +114,8 @@ class Forwarder:
         authorization = dict(call.headers).get(b"authorization")
         try:
             speaks = await upstream.info(authorization) is not None
-            prepared = await self._prepared(call, upstream, speaks)
+            with for_request(call.request_id):
+                prepared = await self._prepared(call, upstream, speaks)
             if self._guard is not None:
                 full = prepared.full
                 if prepared.report is None:  # it was not routed, which reads files

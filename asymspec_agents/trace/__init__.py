@@ -7,19 +7,25 @@ from .events import (
     Event,
     GatewayEvent,
     OtherEvent,
+    PositionRecord,
     RateEvent,
     RequestEvent,
     ResponseEvent,
     RoleTokens,
     ShadowEvent,
     SummaryEvent,
+    TextEvent,
     ViewEvent,
     dump_event,
     parse_event,
 )
 from .flops import Cost, break_even, cost
+from .jsonl import JSONLRecorder
+from .limits import RecordLimits
 from .metrics import Metrics, RequestMetrics, measure, measure_requests
-from .recorder import JSONLRecorder, MemoryRecorder, TeeRecorder, Trace, read_trace
+from .reading import Trace, read_trace
+from .recorder import MemoryRecorder, TeeRecorder
+from .redaction import Redaction
 
 __all__ = [
     "BlockEvent",
@@ -32,7 +38,10 @@ __all__ = [
     "MemoryRecorder",
     "Metrics",
     "OtherEvent",
+    "PositionRecord",
     "RateEvent",
+    "RecordLimits",
+    "Redaction",
     "RequestEvent",
     "RequestMetrics",
     "ResponseEvent",
@@ -40,6 +49,7 @@ __all__ = [
     "ShadowEvent",
     "SummaryEvent",
     "TeeRecorder",
+    "TextEvent",
     "Trace",
     "ViewEvent",
     "break_even",

@@ -1,10 +1,11 @@
 """The events of a trace: one typed record per decision, and their form on a line of JSON.
 
 A request leaves `view` (the router's), `request`, one `block` per speculation block, and `response` or
-`error`; `compress` reports a compressor that failed and what took its place, `summary` what a summary by a
-model cost, `rate` what an adaptive ratio read and did, `gateway` what a gateway forwarded, `shadow` how an
-answer differs from the full view's. A compressor by a model adds `compress_progress` (how far it is) and
-`compress_fallback` (a text that it leaves to another).
+`error`; where contents are captured, a `text` for each text of its views before the `view` that names it;
+`compress` reports a compressor that failed and what took its place, `summary` what a summary by a model cost,
+`rate` what an adaptive ratio read and did, `gateway` what a gateway forwarded, `shadow` how an answer differs
+from the full view's. A compressor by a model adds `compress_progress` (how far it is) and `compress_fallback`
+(a text that it leaves to another).
 
 Invariants:
 - Fields an event type does not know are kept; so are events of unknown kinds, as `OtherEvent`.
@@ -32,12 +33,14 @@ __all__ = [
     "Event",
     "GatewayEvent",
     "OtherEvent",
+    "PositionRecord",
     "RateEvent",
     "RequestEvent",
     "ResponseEvent",
     "RoleTokens",
     "ShadowEvent",
     "SummaryEvent",
+    "TextEvent",
     "ViewEvent",
     "dump_event",
     "parse_event",
@@ -78,10 +81,25 @@ class Event(_Record):
     request_id: Text | None = None
 
 
+class TextEvent(Event):
+    """One text of a view, recorded once a file: views name it by its digest, the sha256 of what it was."""
+
+    event: Literal["text"] = "text"
+    digest: Text
+    text: Text
+
+
 class ViewEvent(Event):
-    """The router built both views; token counts are the router's own."""
+    """The router built both views; token counts are the router's own, `elapsed_s` the time it took.
+
+    `task_digest` tells conversations apart: the digest of the first user message. `messages` stands where
+    contents or detail are wanted; its form is that of `views.recorded`.
+    """
 
     event: Literal["view"] = "view"
+    elapsed_s: float | None = None
+    task_digest: Text | None = None
+    messages: tuple[dict[str, Any], ...] | None = None
     num_messages: Count = 0
     num_edits: Count = 0
     num_compressed_parts: Count = 0
@@ -94,7 +112,7 @@ class RequestEvent(Event):
     """Decoding begins: what was asked, what runs, and each prompt's length and reuse.
 
     `cached_tokens` are the prompt tokens an earlier call left in the cache; `fallback` says why `mode` is
-    not the mode asked for.
+    not the mode asked for; `queue_s` how long the request waited for the engine.
     """
 
     event: Literal["request"] = "request"
@@ -109,13 +127,47 @@ class RequestEvent(Event):
     prompt_tokens: RoleTokens = RoleTokens()
     cached_tokens: RoleTokens = RoleTokens()
     fallback: Text | None = None
+    queue_s: float | None = None
+
+
+class PositionRecord(_Record):
+    """One emitted position at level "detail".
+
+    `p_t`, `p_a`, `p_b`: the draft's probability by the verifier, by the drafter on the full view, and by the
+    drafter on the compressed one; `emitted_p_t` the emitted token's by the verifier. `is_argmax`: the
+    verifier alone would have emitted the same. `best_*`: each reader's likeliest tokens as [probability, id,
+    text], ids and texts only where contents are captured, as are `token_id`, `text` (what the token added to
+    the answer), `token` (its own text where that is another) and the same of `draft` and `argmax` where they
+    are other tokens. `is_trimmed`: behind the answer's end.
+    """
+
+    origin: Text
+    is_argmax: bool | None = None
+    emitted_p_t: float | None = None
+    p_t: float | None = None
+    p_a: float | None = None
+    p_b: float | None = None
+    divergence: float | None = None
+    gamma_eff: float | None = None
+    is_trimmed: bool = False
+    best_t: tuple[tuple[Any, ...], ...] = ()
+    best_a: tuple[tuple[Any, ...], ...] = ()
+    best_b: tuple[tuple[Any, ...], ...] = ()
+    token_id: int | None = None
+    text: Text | None = None
+    token: Text | None = None
+    draft_id: int | None = None
+    draft: Text | None = None
+    argmax_id: int | None = None
+    argmax: Text | None = None
 
 
 class BlockEvent(Event):
     """One block: proposals, their fate, and JSD(a‖b) in nats of each position the gate judged.
 
     `num_drafted` counts every proposal, those behind a refusal too; accepted + fused + bonus is what the
-    block emitted before trimming. `token_ids`, `text` and `origins` stand only where contents are captured.
+    block emitted before trimming. `token_ids`, `text` and `origins` stand only where contents are captured,
+    `positions` at level "detail".
     """
 
     event: Literal["block"] = "block"
@@ -129,19 +181,23 @@ class BlockEvent(Event):
     token_ids: tuple[int, ...] | None = None
     text: Text | None = None
     origins: tuple[Text, ...] | None = None
+    positions: tuple[PositionRecord, ...] | None = None
 
 
 class ResponseEvent(Event):
     """A request is answered: tokens after trimming, time, and every position each model computed.
 
-    `forwarded_tokens` includes the prefill; a position computed twice counts twice.
+    `forwarded_tokens` includes the prefill; a position computed twice counts twice. `text` is the whole
+    answer, where contents are captured.
     """
 
     event: Literal["response"] = "response"
     finish_reason: Text | None = None
     num_tokens: Count = 0
     elapsed_s: float = 0.0
+    prefill_s: float | None = None
     time_to_first_token_s: float | None = None
+    text: Text | None = None
     forwarded_tokens: RoleTokens = RoleTokens()
 
 
@@ -218,13 +274,26 @@ class OtherEvent(Event):
 
 
 KINDS = frozenset(
-    {"view", "request", "block", "response", "compress", "summary", "rate", "gateway", "shadow", "error"}
+    {
+        "text",
+        "view",
+        "request",
+        "block",
+        "response",
+        "compress",
+        "summary",
+        "rate",
+        "gateway",
+        "shadow",
+        "error",
+    }
 )
 """The kinds of event that have a type of their own."""
 
 _KNOWN: TypeAdapter[Event] = TypeAdapter(
     Annotated[
-        ViewEvent
+        TextEvent
+        | ViewEvent
         | RequestEvent
         | BlockEvent
         | ResponseEvent

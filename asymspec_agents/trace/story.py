@@ -1,0 +1,259 @@
+"""A trace as a story: runs of calls, and for each call what was asked, what was read, and what came of it.
+
+A run is the calls of one arm that work on one task, as their views tell (the first user message); calls
+without a view belong to the run before them. An agent that plans in a prompt of its own makes more than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .events import (
+    BlockEvent,
+    CompressEvent,
+    ErrorEvent,
+    Event,
+    GatewayEvent,
+    OtherEvent,
+    PositionRecord,
+    RequestEvent,
+    ResponseEvent,
+    RoleTokens,
+    TextEvent,
+    ViewEvent,
+)
+from .metrics import ROLES, Metrics, measure
+from .reading import read_trace
+
+__all__ = ["Call", "Latency", "Run", "Story", "read_story", "remarks", "tell"]
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Seconds of a call's stages in their order; None where the trace does not say."""
+
+    compress_s: float | None
+    queue_s: float | None
+    prefill_s: float | None
+    decode_s: float | None
+
+    def known(self) -> dict[str, float]:
+        """The stages that are known, by name."""
+        stages = {
+            "compress": self.compress_s,
+            "queue": self.queue_s,
+            "prefill": self.prefill_s,
+            "decode": self.decode_s,
+        }
+        return {name: seconds for name, seconds in stages.items() if seconds is not None}
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a model: its events by kind. `number` counts from 1 in the order of the trace."""
+
+    number: int
+    request_id: str
+    view: ViewEvent | None = None
+    request: RequestEvent | None = None
+    gateway: GatewayEvent | None = None
+    blocks: list[BlockEvent] = field(default_factory=list)
+    response: ResponseEvent | None = None
+    error: ErrorEvent | None = None
+    others: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    @property
+    def metrics(self) -> Metrics:
+        """The counts of its events."""
+        return measure(self.events)
+
+    @property
+    def arm(self) -> str | None:
+        return self.request.arm if self.request is not None else None
+
+    @property
+    def ending(self) -> str | None:
+        """How it ended; None where the trace stops before."""
+        if self.error is not None:
+            return self.error.error_type or "error"
+        return self.response.finish_reason if self.response is not None else None
+
+    @property
+    def full_tokens(self) -> int | None:
+        """Tokens of the full view: as the drafter counted them, else the router."""
+        read = self.request.prompt_tokens.drafter if self.request is not None else 0
+        return read or (self.view.full_tokens if self.view is not None else None)
+
+    @property
+    def compressed_tokens(self) -> int | None:
+        """Tokens of the view that the verifier was given."""
+        read = self.request.prompt_tokens.verifier if self.request is not None else 0
+        return read or (self.view.compressed_tokens if self.view is not None else None)
+
+    @property
+    def computed_tokens(self) -> RoleTokens | None:
+        """Prompt tokens that each reader computed, the others being reused."""
+        if self.request is None:
+            return None
+        prompt, cached = self.request.prompt_tokens, self.request.cached_tokens
+        return RoleTokens(**{role: max(0, getattr(prompt, role) - getattr(cached, role)) for role in ROLES})
+
+    @property
+    def latency(self) -> Latency:
+        response, request = self.response, self.request
+        prefill_s = response.prefill_s if response is not None else None
+        decode_s = None
+        if response is not None:
+            decode_s = max(0.0, response.elapsed_s - (prefill_s or 0.0))
+        return Latency(
+            self.view.elapsed_s if self.view is not None else None,
+            request.queue_s if request is not None else None,
+            prefill_s,
+            decode_s,
+        )
+
+    @property
+    def answer(self) -> str | None:
+        """The whole answer's text, where contents were captured."""
+        if self.response is not None and self.response.text is not None:
+            return self.response.text
+        texts = [block.text for block in self.blocks]
+        return "".join(text or "" for text in texts) if any(t is not None for t in texts) else None
+
+    def positions(self) -> list[PositionRecord]:
+        """Every position emitted, trimmed ones aside; from blocks without detail, as far as they tell."""
+        found: list[PositionRecord] = []
+        for block in self.blocks:
+            found.extend(_positions(block))
+        if self.response is not None and self.blocks and not self.blocks[-1].positions:
+            found = found[: self.response.num_tokens]
+        return [position for position in found if not position.is_trimmed]
+
+
+def _positions(block: BlockEvent) -> Sequence[PositionRecord]:
+    if block.positions is not None:
+        return block.positions
+    origins = ["accepted"] * block.num_accepted + ["fused"] * block.num_fused + ["bonus"] * block.num_bonus
+    if block.num_drafted == 0:
+        origins = ["plain"] * len(origins)
+    return [
+        PositionRecord.model_construct(
+            origin=origin, divergence=block.divergence[at] if at < len(block.divergence) else None
+        )
+        for at, origin in enumerate(origins)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Calls on one task by one arm; `task` is its text, where contents were captured."""
+
+    arm: str | None
+    task_digest: str | None
+    task: str | None
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A whole trace; `texts` are the views' texts by digest, `notes` what could not be read."""
+
+    title: str
+    runs: tuple[Run, ...]
+    texts: dict[str, str]
+    notes: tuple[str, ...]
+    total: Metrics
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        return tuple(call for run in self.runs for call in run.calls)
+
+
+def read_story(*paths: str | Path) -> Story:
+    """The story of trace files together (a client's and its server's, or a trace that was rotated).
+
+    Events are put in the order of their times where there are several files. Raises OSError where a file
+    cannot be read.
+    """
+    events: list[Event] = []
+    notes: list[str] = []
+    for path in paths:
+        trace = read_trace(path)
+        events.extend(trace.events)
+        notes.extend(f"{Path(path).name}, {note}" if len(paths) > 1 else note for note in trace.notes)
+    if len(paths) > 1:
+        events.sort(key=lambda event: event.timestamp_s)
+    return tell(events, title=", ".join(Path(path).name for path in paths), notes=notes)
+
+
+def tell(events: Iterable[Event], *, title: str = "", notes: Sequence[str] = ()) -> Story:
+    """The story of events in their order."""
+    calls: dict[str, Call] = {}
+    texts: dict[str, str] = {}
+    waiting: list[ViewEvent] = []  # of routers that were not told which request they work for
+    total = Metrics()
+    for event in events:
+        if isinstance(event, TextEvent):
+            texts[event.digest] = event.text
+            continue
+        if event.request_id is None:
+            total += measure([event])
+            if isinstance(event, ViewEvent):
+                waiting.append(event)
+            continue
+        call = calls.setdefault(event.request_id, Call(len(calls) + 1, event.request_id))
+        if isinstance(event, RequestEvent) and call.view is None and waiting:
+            call.view = waiting.pop(0)
+        _add(call, event)
+    for call in calls.values():
+        total += call.metrics
+    for view in waiting:
+        name = f"view {len(calls) + 1}"
+        calls[name] = Call(len(calls) + 1, name, view=view)
+    return Story(title, _runs(calls.values(), texts), texts, tuple(notes), total)
+
+
+def _add(call: Call, event: Event) -> None:
+    call.events.append(event)
+    match event:
+        case ViewEvent():
+            call.view = event
+        case RequestEvent():
+            call.request = event
+        case GatewayEvent():
+            call.gateway = event
+        case BlockEvent():
+            call.blocks.append(event)
+        case ResponseEvent():
+            call.response = event
+        case ErrorEvent():
+            call.error = event
+        case _:
+            call.others.append(event)
+
+
+def _runs(calls: Iterable[Call], texts: dict[str, str]) -> tuple[Run, ...]:
+    groups: dict[tuple[str | None, str | None], list[Call]] = {}
+    digest: str | None = None
+    for call in calls:
+        if call.view is not None:
+            digest = call.view.task_digest
+        groups.setdefault((digest, call.arm), []).append(call)
+    return tuple(
+        Run(arm, task, texts.get(task) if task is not None else None, tuple(group))
+        for (task, arm), group in groups.items()
+    )
+
+
+def remarks(call: Call) -> list[str]:
+    """What else happened during a call, a line each; no contents."""
+    said = []
+    for event in call.others:
+        if isinstance(event, CompressEvent):
+            said.append(f"compressor {event.compressor} failed ({event.reason}); {event.fallback} instead")
+        elif not isinstance(event, OtherEvent) or event.event.endswith(("failed", "fallback")):
+            said.append(event.event.replace("_", " "))
+    return said
