@@ -64,11 +64,7 @@ class Call:
     error: ErrorEvent | None = None
     others: list[Event] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-
-    @property
-    def metrics(self) -> Metrics:
-        """The counts of its events."""
-        return measure(self.events)
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def arm(self) -> str | None:
@@ -209,6 +205,7 @@ def tell(events: Iterable[Event], *, title: str = "", notes: Sequence[str] = ())
             call.view = waiting.pop(0)
         _add(call, event)
     for call in calls.values():
+        call.metrics = measure(call.events)
         total += call.metrics
     for view in waiting:
         name = f"view {len(calls) + 1}"

@@ -25,7 +25,7 @@ from .prompt_size import as_written
 from .routed import PartChange, RoutedContext
 from .turns import ASSISTANT_ROLES
 
-__all__ = ["RecordedView", "recorded_view", "task_digest"]
+__all__ = ["RecordedView", "recorded_view", "task_digest", "task_text"]
 
 Places = Mapping[tuple[int, int | None], PartChange]
 
@@ -40,8 +40,14 @@ class RecordedView:
 
 def task_digest(messages: tuple[Message, ...]) -> str | None:
     """Digest of the first user message's texts, which tells conversations apart; None without one."""
+    task = task_text(messages)
+    return None if task is None else content_hash(task)
+
+
+def task_text(messages: tuple[Message, ...]) -> str | None:
+    """The first user message's texts; None without one."""
     task = next((message for message in messages if message.role == "user"), None)
-    return None if task is None else content_hash("\n".join(task.texts()))
+    return None if task is None else "\n".join(task.texts())
 
 
 def recorded_view(routed: RoutedContext) -> RecordedView:
@@ -59,6 +65,9 @@ def recorded_view(routed: RoutedContext) -> RecordedView:
             shown = None if shown_index is None else routed.messages[shown_index]
             writer.add(index, full, shown, shown_index)
     writer.add_tools(routed.tools, routed.compressed_tools)
+    task = task_text(routed.full)
+    if task is not None:
+        writer.texts[content_hash(task)] = task
     return RecordedView(tuple(writer.messages), writer.texts)
 
 

@@ -1,0 +1,53 @@
+// Elements and texts. Data become text nodes only, whatever they hold.
+"use strict";
+const asymspec = (() => {
+  const BIDI = /[\u202A-\u202E\u2066-\u2069\u200E\u200F\u061C]/g;
+  const CONTROL = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\uFEFF]/g;
+
+  // The text with characters that cannot be seen, or that reorder others, in a form that can.
+  function visible(text) {
+    return String(text)
+      .replace(BIDI, (c) => `[U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}]`)
+      .replace(CONTROL, (c) => {
+        const code = c.charCodeAt(0);
+        if (code < 32) return String.fromCharCode(0x2400 + code);
+        return code === 127 ? "\u2421" : `[U+${code.toString(16).toUpperCase().padStart(4, "0")}]`;
+      });
+  }
+
+  function el(tag, attributes, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (value === null || value === undefined || value === false) continue;
+      if (name === "on") for (const [event, handler] of Object.entries(value)) element.addEventListener(event, handler);
+      else if (name === "width") element.style.width = value;
+      else element.setAttribute(name, value === true ? "" : String(value));
+    }
+    for (const child of children.flat()) if (child !== null && child !== undefined) element.append(child);
+    return element;
+  }
+
+  const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+  const count = (n) => (n === null || n === undefined ? "–" : whole.format(n));
+  const percent = (x) => (x === null || x === undefined ? "–" : `${(100 * x).toFixed(x > 0 && x < 0.01 ? 2 : 0)}%`);
+  const probability = (x) =>
+    x === null || x === undefined ? "–" : x === 0 ? "0" : x < 0.001 ? x.toExponential(1) : x.toFixed(3);
+  const seconds = (s) =>
+    s === null || s === undefined ? "–" : s < 0.001 ? "<1 ms" : s < 1 ? `${Math.round(s * 1000)} ms` : `${s.toFixed(s < 10 ? 2 : 1)} s`;
+  const plural = (n, one, many) => `${count(n)} ${n === 1 ? one : many || `${one}s`}`;
+
+  // A token as it can be read: its spaces shown where they are all there is.
+  function shown(text) {
+    if (text === null || text === undefined) return "?";
+    if (text === "") return "(no text)";
+    const seen = visible(text).replace(/\n/g, "↵").replace(/\t/g, "⇥");
+    return seen.trim() === "" ? seen.replace(/ /g, "␣") : seen;
+  }
+
+  function say(text) {
+    document.getElementById("live").textContent = text;
+  }
+
+  const data = JSON.parse(document.getElementById("data").textContent);
+  return { data, visible, el, count, percent, probability, seconds, plural, shown, say };
+})();

@@ -1,0 +1,48 @@
+// One position's numbers: why the token stands there, and what else might have.
+"use strict";
+asymspec.detail = (() => {
+  const { el, probability, shown } = asymspec;
+
+  function verdict(one) {
+    if (one.origin === "plain") return "The verifier's own token; nothing was drafted.";
+    if (one.origin === "bonus") return "The verifier's own token, behind a block of accepted drafts.";
+    const kept = one.origin === "accepted";
+    if (one.gamma_eff === null || one.p_t === null || one.p_b === null)
+      return kept ? "The draft was accepted." : "The draft was refused; this token ends the block.";
+    return `p_t ${probability(one.p_t)} ${kept ? ">" : "≤"} γ_eff · p_b = ${probability(one.gamma_eff * one.p_b)}: the draft is ${kept ? "accepted" : "refused, and the fused token ends the block"}.`;
+  }
+
+  function best(name, choices, current) {
+    if (!choices || !choices.length) return null;
+    const body = choices.map(([p, id, text]) =>
+      el("tr", { class: id !== undefined && id === current ? "emitted" : null },
+        el("td", {}, el("bdi", {}, text === undefined ? "–" : shown(text))),
+        el("td", { class: "number" }, probability(p)),
+        el("td", { class: "barcell", "aria-hidden": "true" }, el("span", { class: "pbar", width: `${100 * p}%` }))));
+    return el("table", { class: "best" }, el("caption", {}, name), el("tbody", {}, body));
+  }
+
+  // What the panel shows for a position; null empties it.
+  return (one, at) => {
+    if (one === null) return [el("p", { class: "quiet" }, "Point at a token, or focus one and use the arrow keys.")];
+    const fact = (name, value, text) => el("div", {}, el("dt", {}, name), el("dd", {}, value, text ? el("span", { class: "quiet" }, ` ${text}`) : null));
+    const word = (text) => el("bdi", { class: "word" }, shown(text));
+    return [
+      el("h4", {}, `Token ${at + 1}: `, word(one.text || one.token), ` · ${asymspec.tokens.NAMES[one.origin] || one.origin}`),
+      el("p", {}, verdict(one)),
+      one.is_argmax === null ? null : el("p", { class: one.is_argmax ? "quiet" : "flag" },
+        one.is_argmax ? "The verifier alone would have emitted the same." : "▲ The full view changed it. The verifier alone would have emitted ",
+        one.is_argmax ? null : word(one.argmax)),
+      el("dl", { class: "facts" },
+        one.draft === null ? null : fact("draft", word(one.draft)),
+        fact("p_t", probability(one.p_t), "the draft, by the verifier"),
+        fact("p_a", probability(one.p_a), "by the drafter on the full view"),
+        fact("p_b", probability(one.p_b), "by the drafter on the compressed view"),
+        fact("divergence", probability(one.divergence), "of the drafter's two views, at most 0.693"),
+        fact("γ_eff", probability(one.gamma_eff)),
+        fact("p_t, emitted", probability(one.emitted_p_t), "the token itself, by the verifier")),
+      best("Verifier (t)", one.best_t, one.token_id), best("Drafter, full view (a)", one.best_a, one.token_id),
+      best("Drafter, compressed view (b)", one.best_b, one.token_id),
+    ].filter(Boolean);
+  };
+})();
