@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from ..backends.base import Backend
@@ -14,6 +13,7 @@ from ..config import from_env
 from ..errors import ConfigurationError, MissingDependencyError
 from ..recording import NULL_RECORDER
 from ..weights import DEFAULT_PAIR, show_progress
+from .trace_options import add_trace_options, trace_recorder
 
 __all__ = ["add_parser", "run"]
 
@@ -51,13 +51,12 @@ def add_parser(subparsers: Any) -> None:
     http.add_argument(
         "--max-waiting", type=int, default=16, metavar="N", help="requests that may wait; more get a 429"
     )
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="append one JSON line per event")
+    add_trace_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit code 0 once the server was told to stop."""
     from ..backends.local import LocalBackend
-    from ..trace import JSONLRecorder
 
     try:
         from ..engine.request import EngineOptions
@@ -84,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
         max_verifier_tokens=args.max_verifier_tokens,
         max_drafter_tokens=args.max_drafter_tokens,
     )
+    trace = trace_recorder(args)
     with contextlib.ExitStack() as stack:
         bound = stack.enter_context(listen(args.host, args.port))
         host, port = bound.getsockname()[:2]
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
                 f"warning: whoever can reach {host}:{port} can use this server; --api-key asks for a key",
                 file=sys.stderr,
             )
-        recorder = stack.enter_context(JSONLRecorder(args.trace)) if args.trace else NULL_RECORDER
+        recorder = stack.enter_context(contextlib.closing(trace)) if trace is not None else NULL_RECORDER
         print(f"Loading {args.verifier} and {args.drafter} …", flush=True)
         with show_progress() as progress:
             backend = LocalBackend.load(

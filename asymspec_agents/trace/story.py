@@ -66,6 +66,25 @@ class Call:
     events: list[Event] = field(default_factory=list)
     metrics: Metrics = field(default_factory=Metrics)
 
+    def add(self, event: Event) -> None:
+        """Takes in an event; the metrics are the caller's to add."""
+        self.events.append(event)
+        match event:
+            case ViewEvent():
+                self.view = event
+            case RequestEvent():
+                self.request = event
+            case GatewayEvent():
+                self.gateway = event
+            case BlockEvent():
+                self.blocks.append(event)
+            case ResponseEvent():
+                self.response = event
+            case ErrorEvent():
+                self.error = event
+            case _:
+                self.others.append(event)
+
     @property
     def arm(self) -> str | None:
         return self.request.arm if self.request is not None else None
@@ -128,6 +147,12 @@ class Call:
             found = found[: self.response.num_tokens]
         return [position for position in found if not position.is_trimmed]
 
+    @property
+    def num_changed(self) -> int | None:
+        """Tokens that the verifier alone would not have emitted; None where the trace does not tell."""
+        known = [position.is_argmax for position in self.positions() if position.is_argmax is not None]
+        return known.count(False) if known else None
+
 
 def _positions(block: BlockEvent) -> Sequence[PositionRecord]:
     if block.positions is not None:
@@ -162,10 +187,12 @@ class Story:
     texts: dict[str, str]
     notes: tuple[str, ...]
     total: Metrics
+    num_events: int
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        return tuple(call for run in self.runs for call in run.calls)
+        """Every call, in the order of the trace."""
+        return tuple(sorted((call for run in self.runs for call in run.calls), key=lambda call: call.number))
 
 
 def read_story(*paths: str | Path) -> Story:
@@ -190,8 +217,9 @@ def tell(events: Iterable[Event], *, title: str = "", notes: Sequence[str] = ())
     calls: dict[str, Call] = {}
     texts: dict[str, str] = {}
     waiting: list[ViewEvent] = []  # of routers that were not told which request they work for
-    total = Metrics()
+    total, num_events = Metrics(), 0
     for event in events:
+        num_events += 1
         if isinstance(event, TextEvent):
             texts[event.digest] = event.text
             continue
@@ -203,33 +231,14 @@ def tell(events: Iterable[Event], *, title: str = "", notes: Sequence[str] = ())
         call = calls.setdefault(event.request_id, Call(len(calls) + 1, event.request_id))
         if isinstance(event, RequestEvent) and call.view is None and waiting:
             call.view = waiting.pop(0)
-        _add(call, event)
+        call.add(event)
     for call in calls.values():
         call.metrics = measure(call.events)
         total += call.metrics
     for view in waiting:
         name = f"view {len(calls) + 1}"
         calls[name] = Call(len(calls) + 1, name, view=view)
-    return Story(title, _runs(calls.values(), texts), texts, tuple(notes), total)
-
-
-def _add(call: Call, event: Event) -> None:
-    call.events.append(event)
-    match event:
-        case ViewEvent():
-            call.view = event
-        case RequestEvent():
-            call.request = event
-        case GatewayEvent():
-            call.gateway = event
-        case BlockEvent():
-            call.blocks.append(event)
-        case ResponseEvent():
-            call.response = event
-        case ErrorEvent():
-            call.error = event
-        case _:
-            call.others.append(event)
+    return Story(title, _runs(calls.values(), texts), texts, tuple(notes), total, num_events)
 
 
 def _runs(calls: Iterable[Call], texts: dict[str, str]) -> tuple[Run, ...]:

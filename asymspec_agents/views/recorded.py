@@ -60,10 +60,10 @@ def recorded_view(routed: RoutedContext) -> RecordedView:
         for index, pair in enumerate(zip(routed.full, routed.compressed, strict=True)):
             writer.add(index, *pair, index)
     else:
-        for index, shown_index in _aligned(routed):
-            full = None if index is None else routed.full[index]
-            shown = None if shown_index is None else routed.messages[shown_index]
-            writer.add(index, full, shown, shown_index)
+        for source, place in _aligned(routed):
+            before = None if source is None else routed.full[source]
+            after = None if place is None else routed.messages[place]
+            writer.add(source, before, after, place)
     writer.add_tools(routed.tools, routed.compressed_tools)
     task = task_text(routed.full)
     if task is not None:

@@ -44,7 +44,7 @@ def story_data(story: Story) -> dict[str, Any]:
             {"arm": run.arm, "task": run.task, "calls": [call.number for call in run.calls]}
             for run in story.runs
         ],
-        "calls": [_call(call) for call in sorted(story.calls, key=lambda call: call.number)],
+        "calls": [_call(call) for call in story.calls],
         "fields": list(POSITION_FIELDS),
     }
 
