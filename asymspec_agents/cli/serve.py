@@ -83,7 +83,6 @@ def run(args: argparse.Namespace) -> int:
         max_verifier_tokens=args.max_verifier_tokens,
         max_drafter_tokens=args.max_drafter_tokens,
     )
-    trace = trace_recorder(args)
     with contextlib.ExitStack() as stack:
         bound = stack.enter_context(listen(args.host, args.port))
         host, port = bound.getsockname()[:2]
@@ -92,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
                 f"warning: whoever can reach {host}:{port} can use this server; --api-key asks for a key",
                 file=sys.stderr,
             )
+        trace = trace_recorder(args)
         recorder = stack.enter_context(contextlib.closing(trace)) if trace is not None else NULL_RECORDER
         print(f"Loading {args.verifier} and {args.drafter} …", flush=True)
         with show_progress() as progress:

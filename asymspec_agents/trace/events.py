@@ -20,7 +20,15 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
 from ..messages import Text
 from .plain import plain_json
@@ -49,13 +57,18 @@ __all__ = [
 Count = Annotated[int, Field(ge=0)]
 
 
+_FROM_JSON = {"from_json": True}  # what comes from a JSON file is plain already
+
+
 class _Record(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     @model_validator(mode="before")
     @classmethod
-    def _plain(cls, data: Any) -> Any:
-        return plain_json(data) if isinstance(data, Mapping) else data
+    def _plain(cls, data: Any, info: ValidationInfo) -> Any:
+        if info.context is _FROM_JSON or not isinstance(data, Mapping):
+            return data
+        return plain_json(data)
 
 
 class RoleTokens(_Record):
@@ -308,15 +321,16 @@ _KNOWN: TypeAdapter[Event] = TypeAdapter(
 )
 
 
-def parse_event(data: Mapping[str, Any]) -> Event:
+def parse_event(data: Mapping[str, Any], *, is_json: bool = False) -> Event:
     """The typed event, or an OtherEvent where the data fit no known type.
 
-    Raises pydantic.ValidationError where even `event` or `timestamp_s` is missing or malformed.
+    `is_json`: the data were read from strict JSON, so that nothing in them has to be made plain. Raises pydantic.ValidationError where even `event` or `timestamp_s` is missing or malformed.
     """
+    context = _FROM_JSON if is_json else None
     try:
-        return _KNOWN.validate_python(data)
+        return _KNOWN.validate_python(data, context=context)
     except ValidationError:
-        return OtherEvent.model_validate(data)
+        return OtherEvent.model_validate(data, context=context)
 
 
 def dump_event(event: Event) -> str:

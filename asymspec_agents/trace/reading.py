@@ -35,7 +35,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
             if not line.strip():
                 continue
             try:
-                event = parse_event(_json_object(line))
+                event = parse_event(_json_object(line), is_json=True)
             except (ValueError, RecursionError) as error:  # pydantic's and json's errors are ValueErrors
                 if line.endswith(b"\n"):
                     notes.append(f"line {number} is left out: {_reason(error)}")
@@ -49,7 +49,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
 
 
 def _json_object(line: bytes) -> dict[str, Any]:
-    data = json.loads(line.decode("utf-8"))
+    data = json.loads(line.decode("utf-8"), parse_constant=str)  # NaN as recorders write it
     if not isinstance(data, dict):
         raise ValueError("not a JSON object")
     return data
