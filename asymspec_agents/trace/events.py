@@ -324,7 +324,8 @@ _KNOWN: TypeAdapter[Event] = TypeAdapter(
 def parse_event(data: Mapping[str, Any], *, is_json: bool = False) -> Event:
     """The typed event, or an OtherEvent where the data fit no known type.
 
-    `is_json`: the data were read from strict JSON, so that nothing in them has to be made plain. Raises pydantic.ValidationError where even `event` or `timestamp_s` is missing or malformed.
+    `is_json`: the data were read from strict JSON, so that nothing in them has to be made plain. Raises
+    pydantic.ValidationError where even `event` or `timestamp_s` is missing or malformed.
     """
     context = _FROM_JSON if is_json else None
     try:

@@ -1,4 +1,4 @@
-"""Traces at level detail say why each token was emitted; at any other level decoding computes nothing more."""
+"""Traces at level detail say why each token was emitted; otherwise decoding computes nothing more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trace keeps of much: long texts, large events, full files, texts seen before; and what of secrets."""
+"""What a trace keeps of much (long texts, large events, full files), and what it must not."""
 
 from __future__ import annotations
 

@@ -42,8 +42,9 @@ asymspec.call = (() => {
     return el("table", {}, el("caption", {}, "Time"), el("tbody", {}, known.map(([name, s]) => el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "number" }, seconds(s))))));
   }
 
-  // The answer with its strip and the panel that explains a token; null where the call has no positions.
-  function answer(call, name) {
+  // The answer with its strip, what stands below, and beside both the panel that explains a token; null where
+  // the call has no positions.
+  function answer(call, name, ...below) {
     if (!call.positions.length) return null;
     const panel = el("aside", { class: "panel", "aria-label": "Position" }, ...asymspec.detail(null));
     const list = asymspec.tokens.list(call, (at) => panel.replaceChildren(...asymspec.detail(asymspec.tokens.position(call, at), at)), name);
@@ -53,22 +54,22 @@ asymspec.call = (() => {
     if (!hasText && call.answer !== null) rest.push(el("div", { class: "text answer", dir: "auto" }, visible(call.answer)));
     if (!call.has_detail) rest.push(el("p", { class: "quiet" }, 'No position has numbers: record with level="detail" to see why each token was emitted.'));
     else if (!hasText) rest.push(el("p", { class: "quiet" }, "Texts were not recorded: each mark is a token."));
-    return { node: el("div", { class: "answerbox" }, el("div", { class: "answermain" }, asymspec.tokens.legend(), strip, list.box, rest), panel), list };
+    return { node: el("div", { class: "answerbox" }, el("div", { class: "answermain" }, asymspec.tokens.legend(), strip, list.box, rest, below), panel), list };
   }
 
   // The call's page; `reveal` opens a place that a search found.
   function render(call, texts) {
-    const made = answer(call, `Answer of call ${call.number}, token by token`);
+    const factsNode = el("section", { class: "factbox", "aria-label": "Facts" }, facts(call), el("div", { class: "tables" }, reading(call), stages(call), acceptance(call.counts)));
+    const made = answer(call, `Answer of call ${call.number}, token by token`, factsNode);
     const views = asymspec.views(call, texts);
     const changed = call.messages.filter((one) => one.parts.some((part) => part.shown_digest) || one.is_left_out).length;
     const bare = !made && call.answer !== null ? el("div", { class: "text answer", dir: "auto" }, visible(call.answer)) : null;
-    const factsNode = el("section", { "aria-label": "Facts" }, facts(call), el("div", { class: "tables" }, reading(call), stages(call), acceptance(call.counts)));
     const nodes = [
       el("h2", {}, `Call ${call.number}`),
       call.error ? el("p", { class: "flag" }, visible(call.error)) : null,
       ...call.remarks.map((text) => el("p", { class: "flag" }, visible(text))),
       el("section", { "aria-labelledby": "h-answer" }, el("h3", { id: "h-answer" }, "Answer"), made ? made.node : bare || el("p", { class: "quiet" }, "Nothing of an answer is in this trace.")),
-      factsNode,
+      made ? null : factsNode,
       el("section", { "aria-labelledby": "h-views" }, el("h3", { id: "h-views" }, "Both views"),
         el("p", { class: "quiet" }, call.messages.length ? `${plural(call.messages.length, "message")}, ${changed} changed in the compressed view. Red and struck: left out; green and underlined: written by the compressor.` : "The trace has no messages: record with captures_content=True or level=\"detail\", in the router as well."), views.box),
     ].filter(Boolean);

@@ -78,9 +78,8 @@ asymspec.diff = (() => {
     parts.forEach((text, at) => {
       const kept = isKept(at);
       const last = found[found.length - 1];
-      if (last && last.kept === kept) {
-        last.texts.push(text);
-      } else found.push({ kept, texts: [text] });
+      if (last && (last.kept === kept || !text.trim())) last.texts.push(text); // a blank line goes with what it follows
+      else found.push({ kept, texts: [text] });
     });
     return found.map((run) => ({ kept: run.kept, text: run.texts.join("") }));
   }

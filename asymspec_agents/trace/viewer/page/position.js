@@ -29,18 +29,14 @@ asymspec.detail = (() => {
     const word = (text) => el("bdi", { class: "word" }, shown(text));
     return [
       el("h4", {}, `Token ${at + 1}: `, word(one.text || one.token), ` · ${asymspec.tokens.NAMES[one.origin] || one.origin}`),
-      el("p", {}, verdict(one)),
+      el("p", {}, one.draft === null ? [] : ["The draft was ", word(one.draft), ". "], verdict(one)),
       one.is_argmax === null ? null : el("p", { class: one.is_argmax ? "quiet" : "flag" },
         one.is_argmax ? "The verifier alone would have emitted the same." : "▲ The full view changed it. The verifier alone would have emitted ",
         one.is_argmax ? null : word(one.argmax)),
       el("dl", { class: "facts" },
-        one.draft === null ? null : fact("draft", word(one.draft)),
-        fact("p_t", probability(one.p_t), "the draft, by the verifier"),
-        fact("p_a", probability(one.p_a), "by the drafter on the full view"),
-        fact("p_b", probability(one.p_b), "by the drafter on the compressed view"),
-        fact("divergence", probability(one.divergence), "of the drafter's two views, at most 0.693"),
-        fact("γ_eff", probability(one.gamma_eff)),
-        fact("p_t, emitted", probability(one.emitted_p_t), "the token itself, by the verifier")),
+        fact("p_t of draft", probability(one.p_t), "verifier"), fact("p_a", probability(one.p_a), "drafter, full"),
+        fact("p_b", probability(one.p_b), "drafter, compressed"), fact("divergence", probability(one.divergence), "of a and b, ≤ 0.693"),
+        fact("γ_eff", probability(one.gamma_eff), "share of p_b"), fact("p_t of token", probability(one.emitted_p_t), "verifier")),
       best("Verifier (t)", one.best_t, one.token_id), best("Drafter, full view (a)", one.best_a, one.token_id),
       best("Drafter, compressed view (b)", one.best_b, one.token_id),
     ].filter(Boolean);

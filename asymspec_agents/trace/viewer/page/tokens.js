@@ -133,8 +133,8 @@ asymspec.tokens = (() => {
         const share = Math.min(1, value / LN2);
         pen.fillStyle = share > 0.5 ? hot : share > 0.15 ? warm : cool;
         const tall = Math.max(1.5, share * (height - 8));
-        pen.fillRect(at * gap, height - tall, Math.min(Math.max(1, gap - 0.6), 14), tall);
-        if (changed) { pen.fillStyle = ink; pen.fillRect(at * gap, 0, Math.min(Math.max(1.5, gap - 0.6), 14), 3); }
+        pen.fillRect(at * gap, height - tall, Math.min(Math.max(1, gap - 0.6), 40), tall);
+        if (changed) { pen.fillStyle = ink; pen.fillRect(at * gap, 0, Math.min(Math.max(1.5, gap - 0.6), 40), 3); }
       }
     };
     canvas.addEventListener("click", (event) => {

@@ -36,19 +36,22 @@ asymspec.views = (() => {
     box.append(button);
   }
 
-  function dropped(box, text) {
-    const lines = text.split("\n");
-    if (lines.length <= FOLDED_LINES && text.length < 4000) return write(box, "del", "", text);
-    const head = lines.slice(0, 3).join("\n").slice(0, 600);
-    write(box, "del", "", head + "\n");
-    const rest = text.slice(head.length).replace(/^\n/, "");
-    const num = rest.split("\n").length;
+  // A run of a side-by-side text: of a long one the ends, its middle behind a button.
+  function folded(box, tag, kind, text, name) {
+    const lines = text.match(/[^\n]*\n|[^\n]+$/g) || [];
+    if (lines.length <= FOLDED_LINES && text.length < 4000) return write(box, tag, kind, text);
+    const head = lines.slice(0, 4).join("").slice(0, 800);
+    const tail = lines.length > FOLDED_LINES ? lines.slice(-3).join("").slice(-600) : "";
+    const middle = text.slice(head.length, text.length - tail.length);
+    const num = (middle.match(/\n/g) || []).length;
+    write(box, tag, kind, head);
     const button = el("button", { type: "button", class: "more", on: { click: () => {
       const made = el("span", {});
-      write(made, "del", "", rest);
+      write(made, tag, kind, middle);
       button.replaceWith(made);
-    } } }, num > 1 ? `… ${plural(num, "more dropped line")}` : `… ${plural(rest.length, "more dropped character")}`);
-    box.append(button);
+    } } }, num > 1 ? `… ${plural(num, `more ${name} line`)}` : `… ${plural(middle.length, `more ${name} character`)}`);
+    box.append(button, "\n");
+    if (tail) write(box, tag, kind, tail);
   }
 
   function whole(text) {
@@ -82,8 +85,8 @@ asymspec.views = (() => {
     if (full !== null && short !== null && !part.type) {
       const parts = asymspec.diff(full, short);
       const leftBox = el("div", { class: "text", dir: "auto" }), rightBox = el("div", { class: "text", dir: "auto" });
-      for (const run of parts.full) run.kept ? write(leftBox, "span", "kept", run.text) : dropped(leftBox, run.text);
-      for (const run of parts.shown) write(rightBox, run.kept ? "span" : "ins", run.kept ? "kept" : "", run.text);
+      for (const run of parts.full) folded(leftBox, run.kept ? "span" : "del", run.kept ? "kept" : "", run.text, run.kept ? "unchanged" : "dropped");
+      for (const run of parts.shown) folded(rightBox, run.kept ? "span" : "ins", run.kept ? "kept" : "", run.text, run.kept ? "unchanged" : "added");
       left.append(leftBox);
       right.append(rightBox);
     } else {
