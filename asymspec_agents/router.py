@@ -155,7 +155,7 @@ class ContextRouter:
             num_degraded_attachments=read.num_degraded,
         )
         routed = RoutedContext(original.shown(full.fold), edits, full_tools, short_tools, report)
-        record_view(self._recorder, routed, time.monotonic() - started)
+        record_view(self._recorder, routed, time.monotonic() - started, original.history)
         return routed
 
     async def aroute(
@@ -171,17 +171,19 @@ class ContextRouter:
         return await asyncio.to_thread(self.route, messages, tools, tool_docs=tool_docs, rate=rate, task=task)
 
 
-def record_view(recorder: Recorder, routed: RoutedContext, elapsed_s: float) -> None:
+def record_view(
+    recorder: Recorder, routed: RoutedContext, elapsed_s: float, history: History | None = None
+) -> None:
     """Records a call's `view` event: counts; its messages by digest where contents or detail are wanted.
 
-    With contents, the texts themselves come before it.
+    With contents, the texts themselves come before it. `history` is what was read in the full view.
     """
     if recorder is NULL_RECORDER:
         return
     report = routed.report
     both: dict[str, Any] = {}
     if recorder.captures_content or detail_of(recorder) is not None:
-        recorded = recorded_view(routed)
+        recorded = recorded_view(routed, history)
         both = {"messages": recorded.messages}
         if recorder.captures_content:
             for digest, text in recorded.texts.items():

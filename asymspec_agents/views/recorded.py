@@ -8,6 +8,7 @@ The form of a message, plain JSON throughout:
                         `shown_tokens`, `degraded`; `cut` where the full view itself had to be cut
     calls               its tool calls: `name`, and `digest` and `num_chars` of the arguments
     result_of           [message, call] that a result answers
+    turn, kind, tool    what the router read it as: its turn, "call" or "result", the tool of a result
     is_left_out         the compressed view has no such message (a summary stands for it)
     is_added            only the compressed view has it
 The last element, with role "tools", has the tools offered, each a part with its name.
@@ -23,7 +24,7 @@ from ..messages import ContentPart, Message, ToolSpec
 from ..store import content_hash
 from .prompt_size import as_written
 from .routed import PartChange, RoutedContext
-from .turns import ASSISTANT_ROLES
+from .turns import ASSISTANT_ROLES, History
 
 __all__ = ["RecordedView", "recorded_view", "task_digest", "task_text"]
 
@@ -50,9 +51,10 @@ def task_text(messages: tuple[Message, ...]) -> str | None:
     return None if task is None else "\n".join(task.texts())
 
 
-def recorded_view(routed: RoutedContext) -> RecordedView:
-    """Both views of a call, ready to be recorded."""
+def recorded_view(routed: RoutedContext, history: History | None = None) -> RecordedView:
+    """Both views of a call, ready to be recorded; `history` is what was read in the full view's messages."""
     writer = _Writer(
+        {} if history is None else _read_as(history),
         {(change.message, change.part): change for change in routed.report.changes},
         {(change.message, change.part): change for change in routed.report.drafter_cuts},
     )
@@ -84,8 +86,22 @@ def _aligned(routed: RoutedContext) -> Iterator[tuple[int | None, int | None]]:
         yield None, at
 
 
+def _read_as(history: History) -> dict[int, dict[str, Any]]:
+    """Of each message in a turn: its turn from 1, and whether it holds calls or results."""
+    found: dict[int, dict[str, Any]] = {}
+    for part in history.parts:
+        if part.turn is not None:
+            said = found.setdefault(part.message, {"turn": part.turn + 1})
+            if part.kind in ("call", "result"):
+                said["kind"] = part.kind
+            if part.tool is not None:
+                said["tool"] = part.tool
+    return found
+
+
 @dataclass(slots=True)
 class _Writer:
+    read_as: Mapping[int, dict[str, Any]]
     changes: Places
     cuts: Places
     messages: list[dict[str, Any]] = field(default_factory=list)
@@ -107,6 +123,8 @@ class _Writer:
             self._part(before, after, self.changes.get((at, place)) if at is not None else None, cut)
             for place, before, after, cut in self._places(index, full, shown)
         ]
+        if index is not None:
+            data |= self.read_as.get(index, {})
         row = len(self.messages)
         if message.tool_calls:
             data["calls"] = [self._call(row, number, call) for number, call in enumerate(message.tool_calls)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,10 +10,12 @@ from ..comparing import Pair
 from ..events import PositionRecord
 from ..metrics import ROLES, Metrics
 from ..story import Call, Story, remarks
+from .messages import checked_messages
 
 __all__ = ["POSITION_FIELDS", "comparison_data", "story_data"]
 
-POSITION_FIELDS = (
+_BEST_FIELDS = ("best_t", "best_a", "best_b")
+_PLAIN_FIELDS = (
     "text",
     "origin",
     "is_argmax",
@@ -26,10 +29,8 @@ POSITION_FIELDS = (
     "token_id",
     "draft",
     "argmax",
-    "best_t",
-    "best_a",
-    "best_b",
 )
+POSITION_FIELDS = _PLAIN_FIELDS + _BEST_FIELDS
 """The columns of a call's positions."""
 
 
@@ -85,7 +86,7 @@ def _call(call: Call) -> dict[str, Any]:
         "positions": [_row(position) for position in call.positions()],
         "has_detail": any(block.positions is not None for block in call.blocks),
         "remarks": remarks(call),
-        "messages": list(view.messages or ()) if view is not None else [],
+        "messages": checked_messages(view.messages or ()) if view is not None else [],
     }
     if request is not None:
         data["read"] = {
@@ -100,10 +101,24 @@ def _call(call: Call) -> dict[str, Any]:
 
 
 def _row(position: PositionRecord) -> list[Any]:
-    row = [getattr(position, name, None) for name in POSITION_FIELDS]
-    while row and (row[-1] is None or row[-1] == ()):
+    row = [_number_or_text(getattr(position, name, None)) for name in _PLAIN_FIELDS]
+    row += [[_choice(choice) for choice in getattr(position, name)] for name in _BEST_FIELDS]
+    while row and (row[-1] is None or row[-1] == []):
         row.pop()
     return row
+
+
+def _number_or_text(value: Any) -> Any:
+    return value if not isinstance(value, float) or math.isfinite(value) else None
+
+
+def _choice(choice: tuple[Any, ...]) -> list[Any]:
+    """[probability, id, text], as far as they are that."""
+    kinds: tuple[Any, ...] = (int | float, int, str)
+    return [
+        _number_or_text(value) if isinstance(value, kind) else None
+        for value, kind in zip(choice, kinds, strict=False)
+    ] or [None]
 
 
 def _counts(metrics: Metrics) -> dict[str, Any]:

@@ -34,17 +34,22 @@ asymspec.bars = (() => {
 
   const total = (call) => STAGES.reduce((sum, name) => sum + (call.stages[name] || 0), 0);
 
+  const row = (label, bar, number) =>
+    el("span", { class: "barrow" }, el("span", { class: "barname" }, label), bar, el("span", { class: "number" }, number));
+
+  function time(call, scale, name) {
+    const spent = total(call);
+    const parts = STAGES.map((stage) => [stage, call.stages[stage] || 0]);
+    return row(name, track(parts, scale.seconds ? spent / scale.seconds : 0), spent ? seconds(spent) : "–");
+  }
+
   function rows(call, scale) {
     const full = view(call, "drafter", "full", call.full_tokens, scale.tokens);
     const short = view(call, "verifier", "short", call.compressed_tokens, scale.tokens);
-    const time = STAGES.map((name) => [name, call.stages[name] || 0]);
-    const spent = total(call);
-    const row = (label, bar, number) =>
-      el("span", { class: "barrow" }, el("span", { class: "barname" }, label), bar, el("span", { class: "number" }, number));
     return [
       row("full", track(full.parts, full.share), count(call.full_tokens)),
       row("compressed", track(short.parts, short.share), count(call.compressed_tokens)),
-      row("time", track(time, scale.seconds ? spent / scale.seconds : 0), spent ? seconds(spent) : "–"),
+      time(call, scale, "time"),
     ];
   }
 
@@ -65,5 +70,5 @@ asymspec.bars = (() => {
     );
   }
 
-  return { rows, scaleOf, legend, describe, total };
+  return { rows, time, scaleOf, legend, describe, total };
 })();

@@ -10,7 +10,7 @@ asymspec.call = (() => {
     const mode = [call.mode, call.fallback ? `(${call.fallback})` : ""].filter(Boolean).join(" ");
     const rule = options.gate ? `${options.gate} + ${options.delta}, β ${options.beta}, γ ${options.gamma}, K ${options.num_draft_tokens}, bonus ${options.bonus}` : null;
     return el("dl", { class: "facts wide" },
-      fact("arm", call.arm || "–"), fact("mode", mode || "–"), rule ? fact("rule", rule) : null,
+      fact("arm", visible(call.arm || "–")), fact("mode", visible(mode || "–")), rule ? fact("rule", visible(rule)) : null,
       fact("ended with", visible(call.ending || "(no end in the trace)")), fact("answer", plural(counts.num_response_tokens, "token")),
       fact("blocks", count(counts.num_blocks)), fact("accepted", `${percent(counts.acceptance_rate)} of ${count(counts.num_drafted)} drafts`),
       fact("per block", counts.mean_accepted_length === null ? "–" : `${counts.mean_accepted_length.toFixed(2)} tokens`),

@@ -18,7 +18,7 @@ asymspec.compare = (() => {
     return el("table", { class: "comparison" }, el("caption", {}, "What differed"),
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, ""), el("th", { scope: "col" }, "A"), el("th", { scope: "col" }, "B"))),
       el("tbody", {},
-        row("arm", (call) => call.arm || "–"), row("mode", (call) => call.mode || "–"), row("ended with", (call) => call.ending || "–"),
+        row("arm", (call) => visible(call.arm || "–")), row("mode", (call) => visible(call.mode || "–")), row("ended with", (call) => visible(call.ending || "–")),
         row("full view, tokens", (call) => count(call.full_tokens)), row("compressed view, tokens", (call) => count(call.compressed_tokens)),
         row("answer, tokens", (call) => count(call.counts.num_response_tokens)), row("blocks", (call) => count(call.counts.num_blocks)),
         row("accepted", (call) => percent(call.counts.acceptance_rate)), row("divergence", (call) => probability(call.counts.mean_divergence)),
@@ -27,7 +27,7 @@ asymspec.compare = (() => {
   }
 
   function side(name, call, pair) {
-    const heading = el("h3", {}, call ? `${name}: call ${call.number}, ${call.arm || "no arm"}` : `${name}: no such turn`);
+    const heading = el("h3", {}, call ? `${name}: call ${call.number}, ${visible(call.arm || "no arm")}` : `${name}: no such turn`);
     if (!call) return { node: el("section", { class: "half" }, heading), filter: () => {} };
     const made = asymspec.call.answer(call, `Answer of ${name}`);
     if (made && pair.common_tokens !== null && !pair.is_same && pair.common_tokens < call.positions.length)

@@ -8,7 +8,7 @@
   asymspec.fields = sides[0][1].fields;
   const numbered = Object.fromEntries(sides.map(([name, story]) => [name, new Map(story.calls.map((call) => [call.number, call]))]));
   const scale = bars.scaleOf(sides.flatMap(([, story]) => story.calls));
-  let onlyChanged = false, page = null, hits = [], hitAt = -1;
+  let onlyChanged = false, page = null, searched = null, hits = [], hitAt = -1;
 
   function theme() {
     const button = byId("theme");
@@ -36,13 +36,13 @@
     const total = story.total;
     const fact = (term, value) => el("div", {}, el("dt", {}, term), el("dd", {}, value));
     const prompt = total.prompt_tokens, cached = total.cached_tokens;
-    byId("totals").append(...[
+    byId("totals").append(el("dl", { class: "totals" }, ...[
       name ? fact(name, el("bdi", {}, visible(story.title))) : null, fact("calls", count(story.calls.length)),
       fact("answer tokens", count(total.num_response_tokens)), fact("accepted", percent(total.acceptance_rate)), fact("fused", count(total.num_fused)),
       fact("tokens a block", total.mean_accepted_length === null ? "–" : total.mean_accepted_length.toFixed(2)), fact("divergence", probability(total.mean_divergence)),
       fact("verifier read", `${count(prompt.verifier)} (${count(cached.verifier)} reused)`), fact("drafter read", `${count(prompt.drafter)} (${count(cached.drafter)} reused)`),
       fact("decoding time", seconds(total.elapsed_s)), total.num_errors ? fact("errors", count(total.num_errors)) : null,
-    ].filter(Boolean));
+    ].filter(Boolean)));
   }
 
   function notes() {
@@ -57,7 +57,7 @@
   const headline = (call) => [`#${call.number}`, call.arm, call.ending || "no end", call.counts.num_blocks ? `${percent(call.counts.acceptance_rate)} accepted` : null].filter(Boolean).join(" · ");
   const isShown = (call) => !onlyChanged || asymspec.tokens.numChanged(call) > 0;
   const callItem = (call) => ({
-    key: call.number, label: `Call ${headline(call)}; ${bars.describe(call)}`,
+    key: call.number, label: visible(`Call ${headline(call)}; ${bars.describe(call)}`),
     make: () => [el("span", { class: "headline" }, el("bdi", {}, visible(headline(call)))), ...bars.rows(call, scale)],
   });
 
@@ -69,7 +69,7 @@
         if (!calls.some((call) => call && isShown(call))) return;
         const words = `Turn ${at + 1}: ${asymspec.compare.parting(pair)}`;
         found.push({ key: at + 1, label: words, make: () => [el("span", { class: `headline${pair.is_same === false ? " parted" : ""}` }, words),
-          ...calls.map((call, side) => (call ? bars.rows(call, scale)[2] : el("span", { class: "barrow" }, `${"AB"[side]}: none`)))] });
+          ...calls.map((call, side) => (call ? bars.time(call, scale, `${"AB"[side]} ${visible(call.arm || "")}`) : el("span", { class: "barrow" }, `${"AB"[side]} none`)))] });
       });
       return found;
     }
@@ -93,7 +93,7 @@
     asymspec.search.clear();
   }
 
-  const list = asymspec.list(byId("list"), 92, show);
+  const list = asymspec.list(byId("list"), isComparison ? 68 : 92, show);
 
   function refilter() {
     const shown = items();
@@ -126,6 +126,7 @@
 
   function search() {
     const query = byId("query").value;
+    searched = query;
     asymspec.search.clear();
     hits = [];
     hitAt = -1;
@@ -144,7 +145,7 @@
   byId("query").addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;
     clearTimeout(waiting);
-    if (hitAt < 0) search();
+    if (byId("query").value !== searched) search();
     go(event.shiftKey ? -1 : 1);
   });
   byId("next").addEventListener("click", () => go(1));

@@ -15,8 +15,8 @@ asymspec.detail = (() => {
   function best(name, choices, current) {
     if (!choices || !choices.length) return null;
     const body = choices.map(([p, id, text]) =>
-      el("tr", { class: id !== undefined && id === current ? "emitted" : null },
-        el("td", {}, el("bdi", {}, text === undefined ? "–" : shown(text))),
+      el("tr", { class: id !== undefined && id !== null && id === current ? "emitted" : null },
+        el("td", {}, el("bdi", {}, text === undefined || text === null ? "–" : shown(text))),
         el("td", { class: "number" }, probability(p)),
         el("td", { class: "barcell", "aria-hidden": "true" }, el("span", { class: "pbar", width: `${100 * p}%` }))));
     return el("table", { class: "best" }, el("caption", {}, name), el("tbody", {}, body));
@@ -28,7 +28,7 @@ asymspec.detail = (() => {
     const fact = (name, value, text) => el("div", {}, el("dt", {}, name), el("dd", {}, value, text ? el("span", { class: "quiet" }, ` ${text}`) : null));
     const word = (text) => el("bdi", { class: "word" }, shown(text));
     return [
-      el("h4", {}, `Token ${at + 1}: `, word(one.text || one.token), ` · ${asymspec.tokens.NAMES[one.origin] || one.origin}`),
+      el("h4", {}, `Token ${at + 1}: `, word(one.text || one.token), ` · ${asymspec.tokens.NAMES[one.origin] || asymspec.visible(one.origin)}`),
       el("p", {}, one.draft === null ? [] : ["The draft was ", word(one.draft), ". "], verdict(one)),
       one.is_argmax === null ? null : el("p", { class: one.is_argmax ? "quiet" : "flag" },
         one.is_argmax ? "The verifier alone would have emitted the same." : "▲ The full view changed it. The verifier alone would have emitted ",

@@ -4,7 +4,7 @@ asymspec.tokens = (() => {
   const { el, count, probability, shown, visible } = asymspec;
   const CHUNK = 300;
   const LN2 = Math.log(2);
-  const NAMES = { accepted: "accepted draft", fused: "fused", bonus: "verifier's bonus", plain: "verifier alone" };
+  const NAMES = { __proto__: null, accepted: "accepted draft", fused: "fused", bonus: "verifier's bonus", plain: "verifier alone" };
 
   function position(call, at) {
     const row = call.positions[at];
@@ -17,7 +17,7 @@ asymspec.tokens = (() => {
   const isChanged = (call, at) => call.positions[at][asymspec.fields.indexOf("is_argmax")] === false;
 
   function label(one, at) {
-    const parts = [`${shown(one.text ?? one.token)}, ${NAMES[one.origin] || one.origin}`, `token ${at + 1}`];
+    const parts = [`${shown(one.text ?? one.token)}, ${NAMES[one.origin] || visible(one.origin)}`, `token ${at + 1}`];
     if (one.is_argmax === false) parts.push(`the full view changed it, the verifier alone: ${shown(one.argmax)}`);
     if (one.divergence !== null) parts.push(`divergence ${probability(one.divergence)}`);
     return parts.join("; ");

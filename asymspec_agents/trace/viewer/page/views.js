@@ -61,20 +61,20 @@ asymspec.views = (() => {
   }
 
   function missing(digest, numChars) {
-    return el("p", { class: "quiet" }, digest ? `${plural(numChars || 0, "character")}, not recorded (sha256 ${digest.slice(0, 12)}…)` : "no text");
+    return el("p", { class: "quiet" }, digest ? `${plural(numChars || 0, "character")}, not recorded (sha256 ${visible(digest.slice(0, 12))}…)` : "no text");
   }
 
   const textOf = (texts, digest) => (digest && Object.hasOwn(texts, digest) ? texts[digest] : null);
 
-  const TIERS = { compressed: "compressed", extract: "an extract for the room left", head_and_tail: "head and tail", marker: "a marker", ellipsis: "an ellipsis" };
+  const TIERS = { __proto__: null, compressed: "compressed", extract: "an extract for the room left", head_and_tail: "head and tail", marker: "a marker", ellipsis: "an ellipsis" };
 
   function reason(part) {
     const said = [];
-    if (part.compressor) said.push(`${TIERS[part.tier] || part.tier} by ${part.compressor}`);
+    if (part.compressor) said.push(`${TIERS[part.tier] || visible(part.tier || "shortened")} by ${visible(part.compressor)}`);
     if (part.tokens !== undefined) said.push(`${count(part.tokens)} → ${count(part.shown_tokens)} tokens`);
     else if (part.num_shown_chars !== undefined && part.num_chars !== undefined) said.push(`${count(part.num_chars)} → ${count(part.num_shown_chars)} characters`);
     if (part.degraded) said.push("its compressor failed");
-    if (part.cut) said.push(`the full view itself was cut from ${count(part.cut.tokens)} tokens (${part.cut.compressor})`);
+    if (part.cut) said.push(`the full view itself was cut from ${count(part.cut.tokens)} tokens (${visible(part.cut.compressor || "")})`);
     return said.join("; ");
   }
 
@@ -98,7 +98,7 @@ asymspec.views = (() => {
 
   function samePart(texts, part, title) {
     const text = textOf(texts, part.digest);
-    const start = text === null ? "" : visible(text.trimStart().slice(0, 90).split("\n", 1)[0]);
+    const start = text === null ? "" : visible(text.slice(0, 400).replace(/\s+/g, " ").trim().slice(0, 110));
     const said = part.cut ? reason(part) : "";
     const box = el("details", { class: "part" }, el("summary", {}, title ? el("b", {}, visible(title), " ") : null, el("bdi", {}, start || "…"),
       el("span", { class: "quiet" }, ` ${part.type ? visible(part.type) : plural(part.num_chars || 0, "character")}${said ? `; ${said}` : ""}`)));
@@ -120,8 +120,13 @@ asymspec.views = (() => {
     const changed = one.parts.some((part) => part.shown_digest) || one.is_left_out || one.is_added;
     const asked = one.result_of && messages[one.result_of[0]].calls ? messages[one.result_of[0]].calls[one.result_of[1]] : null;
     const title = one.role === "tools" ? "tools offered" : one.role;
-    const box = el("article", { class: `message${changed ? " changed" : ""}`, id: `message-${row}`, "aria-label": `${title}, message ${row + 1}` },
+    // A framework without call ids: a result belongs to the calls of its turn.
+    const caller = !asked && one.kind === "result" ? messages.findIndex((other) => other.turn === one.turn && other.kind !== "result") : -1;
+    const turn = one.turn ? ` · turn ${one.turn}` : "";
+    const box = el("article", { class: `message${changed ? " changed" : ""}`, id: `message-${row}`, "aria-label": `${visible(title)}, message ${row + 1}` },
       el("h5", {}, visible(title), one.name ? ` (${visible(one.name)})` : "",
+        turn, one.kind === "call" && !one.calls ? el("span", {}, "calls a tool") : null,
+        caller >= 0 ? el("span", {}, " result of ", el("a", { href: `#message-${caller}` }, visible(one.tool || "its turn's calls"), " ↑")) : null,
         asked ? el("span", {}, " result of ", el("a", { href: `#message-${one.result_of[0]}` }, visible(asked.name || "call"), " ↑")) : null,
         el("span", { class: "badge" }, one.is_left_out ? "left out: a summary stands for it" : one.is_added ? "only in the compressed view" : changed ? "changed" : "same in both views")));
     for (const part of one.parts) box.append(part.shown_digest ? changedPart(texts, part) : samePart(texts, part, part.name));
