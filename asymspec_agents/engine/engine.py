@@ -108,9 +108,8 @@ class Engine:
         decoding, fallback = self._choose(request)
         budget = self._output_budget(request, decoding)
         record = RequestRecord(self.recorder, request, self.tokenizer, self._token_texts)
-        asked = time.monotonic()
         with self._turn(check):
-            queue_s = time.monotonic() - asked
+            queue_s = time.monotonic() - request.asked_s
             session = self._open(request, decoding, fallback)
             record.begin(decoding, fallback, session.prompt_tokens, session.cached.model_dump(), queue_s)
             committed: list[int] = []

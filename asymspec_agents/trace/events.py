@@ -125,7 +125,7 @@ class RequestEvent(Event):
     """Decoding begins: what was asked, what runs, and each prompt's length and reuse.
 
     `cached_tokens` are the prompt tokens an earlier call left in the cache; `fallback` says why `mode` is
-    not the mode asked for; `queue_s` how long the request waited for the engine.
+    not the mode asked for; `queue_s` how long the request waited, in a server's queue and for the engine.
     """
 
     event: Literal["request"] = "request"
