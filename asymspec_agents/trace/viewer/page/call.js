@@ -8,7 +8,8 @@ asymspec.call = (() => {
     const counts = call.counts;
     const options = call.options || {};
     const mode = [call.mode, call.fallback ? `(${call.fallback})` : ""].filter(Boolean).join(" ");
-    const rule = options.gate ? `${options.gate} + ${options.delta}, β ${options.beta}, γ ${options.gamma}, K ${options.num_draft_tokens}, bonus ${options.bonus}` : null;
+    const numbers = [["β", options.beta], ["γ", options.gamma], ["K", options.num_draft_tokens], ["bonus", options.bonus]];
+    const rule = options.gate ? [[options.gate, options.delta].filter(Boolean).join(" + "), ...numbers.filter(([, value]) => value !== null).map((pair) => pair.join(" "))].join(", ") : null;
     return el("dl", { class: "facts wide" },
       fact("arm", visible(call.arm || "–")), fact("mode", visible(mode || "–")), rule ? fact("rule", visible(rule)) : null,
       fact("ended with", visible(call.ending || "(no end in the trace)")), fact("answer", plural(counts.num_response_tokens, "token")),
@@ -23,6 +24,7 @@ asymspec.call = (() => {
     if (["ceiling", "symmetric_full", "rapid"].includes(call.arm)) names.verifier = "verifier, full view";
     const rows = Object.entries(names).filter(([role]) => call.read[role] && call.read[role][0]).map(([role, name]) =>
       el("tr", {}, el("th", { scope: "row" }, name), ...[call.read[role][0], call.read[role][0] - call.read[role][1], call.read[role][1]].map((n) => el("td", { class: "number" }, count(n)))));
+    if (!rows.length) return null;
     return el("table", {}, el("caption", {}, "Prompts, in tokens"), el("thead", {}, el("tr", {}, ...["read by", "all", "computed", "reused"].map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows));
   }
 
