@@ -65,7 +65,7 @@ asymspec.bars = (() => {
   function legend(node) {
     const key = (kind, text) => el("span", { class: "key" }, el("span", { class: `segment ${kind}`, "aria-hidden": "true" }), text);
     node.append(
-      key("full", "full view, computed"), key("short", "compressed view, computed"), key("full reused", "reused"),
+      key("full", "full view, computed"), key("short", "compressed view, computed"), key("full reused", "reused"), key("full unread", "not read, estimated"),
       ...STAGES.map((name) => key(name, name)),
     );
   }

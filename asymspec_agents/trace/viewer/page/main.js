@@ -54,7 +54,7 @@
     box.querySelector("ul").append(...all.slice(0, 200).map((note) => el("li", {}, visible(note))));
   }
 
-  const headline = (call) => [`#${call.number}`, call.arm, call.ending || "no end", call.counts.num_blocks ? `${percent(call.counts.acceptance_rate)} accepted` : null].filter(Boolean).join(" · ");
+  const headline = (call) => [`#${call.number}`, call.arm, call.ending || "no end", call.counts.acceptance_rate !== null ? `${percent(call.counts.acceptance_rate)} accepted` : null].filter(Boolean).join(" · ");
   const isShown = (call) => !onlyChanged || asymspec.tokens.numChanged(call) > 0;
   const callItem = (call) => ({
     key: call.number, label: visible(`Call ${headline(call)}; ${bars.describe(call)}`),
