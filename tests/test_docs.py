@@ -14,7 +14,14 @@ import pytest
 
 from tests.architecture import ROOT
 
-PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/gateway.md", "docs/traces.md", "docs/views.md")
+PAGES = (
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "docs/gateway.md",
+    "docs/traces.md",
+    "docs/views.md",
+)
 BLOCK = re.compile(
     r"^(?:<!-- needs: (?P<needs>[a-z, ]+) -->\n+)?```python\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL
 )

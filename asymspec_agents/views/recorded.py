@@ -24,7 +24,7 @@ from ..messages import ContentPart, Message, ToolSpec
 from ..store import content_hash
 from .prompt_size import as_written
 from .routed import PartChange, RoutedContext
-from .turns import ASSISTANT_ROLES, History
+from .turns import History
 
 __all__ = ["RecordedView", "recorded_view", "task_digest", "task_text"]
 
@@ -128,7 +128,7 @@ class _Writer:
         row = len(self.messages)
         if message.tool_calls:
             data["calls"] = [self._call(row, number, call) for number, call in enumerate(message.tool_calls)]
-        elif message.role not in ASSISTANT_ROLES and message.tool_call_id in self._calls:
+        elif message.tool_call_id is not None and message.tool_call_id in self._calls:
             data["result_of"] = list(self._calls[message.tool_call_id])
         self.messages.append(data)
 

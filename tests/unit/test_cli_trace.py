@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from asymspec_agents.cli import main as cli
 from asymspec_agents.cli.trace_follow import follow
 from asymspec_agents.trace import JSONLRecorder
+from asymspec_agents.trace.viewer import PageServer
 
 Capture = pytest.CaptureFixture[str]
 
@@ -135,6 +137,27 @@ def test_html_of_what_cannot_be_read_is_an_error(tmp_path: Path, capsys: Capture
     assert cli.main(["trace", "html", str(tmp_path / "missing"), "-o", str(tmp_path / "x.html")]) == 2
     assert "missing" in capsys.readouterr().err
     assert not (tmp_path / "x.html").exists()
+
+
+@pytest.mark.parametrize("has_browser", [True, False])
+def test_view_serves_the_page_and_opens_a_browser(
+    run: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, has_browser: bool
+) -> None:
+    opened: list[str] = []
+    pages: list[str] = []
+
+    def wait(server: PageServer) -> None:
+        pages.append(httpx.get(server.url).text)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr(PageServer, "wait", wait)
+    assert cli.main(["trace", "view", str(run), *([] if has_browser else ["--no-browser"])]) == 130
+    address = capsys.readouterr().out.split()[0]
+    assert opened == ([address] if has_browser else [])
+    assert "The disk" in pages[0]
+    assert cli.main(["trace", "compare", str(run), str(run), "--view", "--no-browser"]) == 130
+    assert '"pairs":[' in pages[1]
 
 
 def test_compare_tells_where_answers_part(run: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asymspec_agents.messages import Message
+from asymspec_agents.protocol import derive_edits
 from asymspec_agents.router import ContextRouter, RoutedContext
 from asymspec_agents.store import content_hash
 from asymspec_agents.trace import MemoryRecorder, TextEvent, ViewEvent
@@ -126,6 +127,28 @@ def test_a_view_of_whole_messages_says_what_stands_for_what() -> None:
     assert [m.get("is_left_out", False) for m in recorded.messages] == [False, True, False, False]
     assert [m.get("is_added", False) for m in recorded.messages] == [False, False, True, False]
     assert recorded.texts[recorded.messages[2]["parts"][0]["shown_digest"]] == "summary of u"
+
+
+def test_only_a_result_that_names_a_call_is_paired_with_one() -> None:
+    router, _ = recorder_of()
+    nameless = [{**call, "id": None} for call in CALLS]
+    messages = [
+        {"role": "assistant", "content": None, "tool_calls": nameless},
+        {"role": "user", "content": "and?"},
+    ]
+    recorded = recorded_view(router.route(messages))
+    assert [message.get("result_of") for message in recorded.messages] == [None, None]
+
+
+def test_an_image_that_the_verifier_reads_as_text_is_a_change() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:,"}}
+    full = (Message.model_validate({"role": "user", "content": [image]}),)
+    shown = (Message.model_validate({"role": "user", "content": [{"type": "text", "text": "a cat"}]}),)
+    report = RoutingReport(1, 0, 1, 0, 0, 9, 5, False, (), (), (), 0, 0)
+    recorded = recorded_view(RoutedContext(full, derive_edits(full, shown), (), (), report))
+    (part,) = recorded.messages[0]["parts"]
+    assert part["type"] == "image_url"
+    assert recorded.texts[part["shown_digest"]] == "a cat"
 
 
 contents = st.text(max_size=30) | st.lists(
