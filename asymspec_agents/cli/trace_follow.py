@@ -57,6 +57,7 @@ def _new_events(path: Path, max_polls: int | None) -> Iterator[list[Event]]:
 
     file: BinaryIO = open(path, "rb")  # noqa: SIM115  (closed below, and opened anew where it was replaced)
     rest = b""
+    was_replaced = False
     polls = 0
     try:
         while max_polls is None or polls < max_polls:
@@ -70,14 +71,23 @@ def _new_events(path: Path, max_polls: int | None) -> Iterator[list[Event]]:
                 except (ValueError, RecursionError):  # no event: `trace show` says which lines are none
                     continue
             yield events
-            if not lines:
-                if path.exists() and path.stat().st_ino != _inode(file):
-                    file.close()
-                    file, rest = open(path, "rb"), b""  # noqa: SIM115
+            if lines:
+                continue
+            if was_replaced:  # and read to its end since then
+                file.close()
+                file, rest, was_replaced = open(path, "rb"), b"", False  # noqa: SIM115
+                continue
+            was_replaced = _is_another(path, file)
+            if not was_replaced:
                 time.sleep(POLL_S)
     finally:
         file.close()
 
 
-def _inode(file: BinaryIO) -> int:
-    return os.fstat(file.fileno()).st_ino
+def _is_another(path: Path, file: BinaryIO) -> bool:
+    """Whether the path is another file by now, or the file was emptied and begun anew."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:  # between being put aside and being begun anew
+        return False
+    return found.st_ino != os.fstat(file.fileno()).st_ino or found.st_size < file.tell()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import ConfigurationError
 from .trace_story import print_pairs
 
 if TYPE_CHECKING:
@@ -38,8 +40,14 @@ def add_parsers(subparsers: Any) -> None:
 
 
 def _add_serving(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--port", type=int, default=0, help="of this machine (default: a free one)")
+    parser.add_argument("--port", type=_port, default=0, help="of this machine (default: a free one)")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 (a free one) to 65535")
+    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         return _compare(args)
     _warn_of_nothing(args.files)
     if args.action == "html":
-        return _write(_page(args.files), args.output)
+        return _write(lambda: _page(args.files), args.output, args.files)
     return _serve(lambda: _page(args.files), args)
 
 
@@ -82,7 +90,7 @@ def _compare(args: argparse.Namespace) -> int:
         return render_page(comparison_data(left, right, pairs), f"{left.title} and {right.title}")
 
     if args.output is not None:
-        return _write(page(), args.output)
+        return _write(page, args.output, [args.left, args.right])
     if args.view:
         return _serve(page, args)
     left, right, pairs = stories()
@@ -106,8 +114,14 @@ def _as_json(pair: Pair) -> dict[str, Any]:
     }
 
 
-def _write(page: str, output: Path) -> int:
-    output.write_text(page, "utf-8")
+def _write(make_page: Callable[[], str], output: Path, files: list[str]) -> int:
+    for name in files:
+        if output.exists() and output.samefile(name):
+            raise ConfigurationError(f"--output={str(output)!r} is a trace itself: name another file")
+    page = make_page()
+    # A new page is readable by its owner only, as the trace may be whose texts it holds.
+    with open(output, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(page)
     print(f"{output}: {len(page.encode()) / 1e6:.1f} MB, open it in any browser")
     return 0
 

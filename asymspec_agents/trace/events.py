@@ -54,7 +54,8 @@ __all__ = [
     "parse_event",
 ]
 
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, le=2**53)]  # what a page can count with
+BlockCount = Annotated[int, Field(ge=0, le=100_000)]  # metrics count each position of a block
 
 
 _FROM_JSON = {"from_json": True}  # what comes from a JSON file is plain already
@@ -185,10 +186,10 @@ class BlockEvent(Event):
 
     event: Literal["block"] = "block"
     index: Count
-    num_drafted: Count
-    num_accepted: Count
-    num_fused: Count = 0
-    num_bonus: Count = 0
+    num_drafted: BlockCount
+    num_accepted: BlockCount
+    num_fused: BlockCount = 0
+    num_bonus: BlockCount = 0
     divergence: tuple[float, ...] = ()
     elapsed_s: float = 0.0
     token_ids: tuple[int, ...] | None = None

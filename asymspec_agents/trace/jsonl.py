@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable
@@ -35,8 +36,9 @@ class JSONLRecorder:
 
     Invariants: a line is written whole or, where the disk fails, ended before the next one; lines of several
     threads never mix. `record` never raises: events that could not be written (or redacted) are counted in
-    `num_dropped`, and the first is logged as a warning. With contents captured, a new file is readable by its
-    owner only. Raises ConfigurationError at construction where the file cannot be opened.
+    `num_dropped`, and the first is logged as a warning. With contents captured, the file is readable by its
+    owner only, one that was there before too. Raises ConfigurationError at construction where the file cannot
+    be opened.
     """
 
     def __init__(
@@ -85,8 +87,14 @@ class JSONLRecorder:
                 logger.warning("trace %s: events are being lost: %s", self.path, error)
 
     def _opened(self) -> FileIO:
-        mode = 0o600 if self.captures_content else 0o666  # less the umask
-        return open(self.path, "ab+", buffering=0, opener=lambda name, flags: os.open(name, flags, mode))
+        def opener(name: str, flags: int) -> int:
+            file = os.open(name, flags, 0o600 if self.captures_content else 0o666)  # less the umask
+            found = os.fstat(file).st_mode
+            if self.captures_content and stat.S_ISREG(found) and found & 0o077:
+                os.chmod(name, 0o600)  # it was there before, without contents
+            return file
+
+        return open(self.path, "ab+", buffering=0, opener=opener)
 
     def _make_room(self, num_bytes: int) -> None:
         """Begins a new file where the line would make this one too long."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from codecs import BOM_UTF8 as BOM
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +50,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
 
 
 def _json_object(line: bytes) -> dict[str, Any]:
-    data = json.loads(line.decode("utf-8"), parse_constant=str)  # NaN as recorders write it
+    data = json.loads(line.removeprefix(BOM).decode("utf-8"), parse_constant=str)  # NaN as recorders write it
     if not isinstance(data, dict):
         raise ValueError("not a JSON object")
     return data

@@ -12,7 +12,10 @@ from ..errors import ConfigurationError
 __all__ = ["NOTHING", "Redaction"]
 
 REDACTED = "[redacted]"
-_NAMES = frozenset({"event", "request_id", "digest", "shown_digest", "task_digest"})  # no contents
+# No contents but names and this package's own words, which readers of a trace rely on.
+_NAMES = frozenset({"event", "request_id", "digest", "shown_digest", "task_digest"}) | frozenset(
+    {"origin", "origins", "arm", "mode", "gate", "delta", "bonus", "kind", "tier"}
+)
 # Pieces of an answer: a secret may be spread over many of them, so no pattern would find it.
 _PIECES = {"block": ("text", "token_ids")}
 _POSITION_PIECES = frozenset({"text", "token", "token_id", "draft", "draft_id", "argmax", "argmax_id"})
@@ -73,7 +76,10 @@ class Redaction:
         for pattern in self.patterns:
             text = re.sub(pattern, REDACTED, text)
         for function in self.functions:
-            changed = function(text)
+            try:
+                changed = function(text)
+            except Exception as error:  # its words may quote the text, and go into a log
+                raise ValueError(f"a redaction failed with {type(error).__name__}") from None
             if not isinstance(changed, str):
                 raise TypeError(f"a redaction returned {type(changed).__name__}, not a text")
             text = changed

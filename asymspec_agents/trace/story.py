@@ -6,6 +6,8 @@ without a view belong to the run before them. An agent that plans in a prompt of
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,14 +42,18 @@ class Latency:
     decode_s: float | None
 
     def known(self) -> dict[str, float]:
-        """The stages that are known, by name."""
+        """The stages that are known, by name; a time that is no finite number is not."""
         stages = {
             "compress": self.compress_s,
             "queue": self.queue_s,
             "prefill": self.prefill_s,
             "decode": self.decode_s,
         }
-        return {name: seconds for name, seconds in stages.items() if seconds is not None}
+        return {
+            name: seconds
+            for name, seconds in stages.items()
+            if seconds is not None and math.isfinite(seconds)
+        }
 
 
 @dataclass(slots=True)
@@ -198,18 +204,26 @@ class Story:
 def read_story(*paths: str | Path) -> Story:
     """The story of trace files together (a client's and its server's, or a trace that was rotated).
 
-    Events are put in the order of their times where there are several files. Raises OSError where a file
-    cannot be read.
+    Events are put in the order of their times where there are several files; a file that is named twice is
+    read once. Raises OSError where a file cannot be read.
     """
     events: list[Event] = []
     notes: list[str] = []
-    for path in paths:
+    for path in _distinct(paths):
         trace = read_trace(path)
         events.extend(trace.events)
         notes.extend(f"{Path(path).name}, {note}" if len(paths) > 1 else note for note in trace.notes)
     if len(paths) > 1:
         events.sort(key=lambda event: event.timestamp_s)
     return tell(events, title=", ".join(Path(path).name for path in paths), notes=notes)
+
+
+def _distinct(paths: Sequence[str | Path]) -> list[str | Path]:
+    found: dict[tuple[int, int], str | Path] = {}
+    for path in paths:
+        status = os.stat(path)
+        found.setdefault((status.st_dev, status.st_ino), path)
+    return list(found.values())
 
 
 def tell(events: Iterable[Event], *, title: str = "", notes: Sequence[str] = ()) -> Story:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import httpx
 import pytest
 
 from asymspec_agents.cli import main as cli
+from asymspec_agents.cli import trace_follow
 from asymspec_agents.cli.trace_follow import follow
 from asymspec_agents.trace import JSONLRecorder
 from asymspec_agents.trace.viewer import PageServer
@@ -257,3 +259,70 @@ def test_a_servers_trace_is_recorded_as_asked(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigurationError, match="--trace"):
             trace_recorder(_serve_arguments(*wrong))
+
+
+def test_a_page_is_private_and_never_written_over_a_trace(run: Path, tmp_path: Path, capsys: Capture) -> None:
+    page, held = tmp_path / "page.html", run.read_bytes()
+    assert cli.main(["trace", "html", str(run), "-o", str(page)]) == 0
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    link = tmp_path / "link.html"
+    link.symlink_to(run)
+    for output in (run, link):
+        assert cli.main(["trace", "html", str(run), "-o", str(output)]) == 2
+        assert cli.main(["trace", "compare", str(page), str(run), "-o", str(output)]) == 2
+    assert "is a trace itself" in capsys.readouterr().err
+    assert run.read_bytes() == held
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "x", "²"])
+def test_what_is_no_port_is_refused(run: Path, capsys: Capture, port: str) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["trace", "view", str(run), f"--port={port}"])
+    assert "is no port" in capsys.readouterr().err
+
+
+def test_times_that_are_no_numbers_are_left_out_of_json(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"event":"view","timestamp_s":1,"request_id":"r","elapsed_s":"NaN"}\n')
+    assert cli.main(["trace", "show", str(path), "--json"]) == 0
+
+    def refused(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    data = json.loads(capsys.readouterr().out, parse_constant=refused)
+    assert data["requests"][0]["latency_s"] == {}
+
+
+def test_follow_reads_a_file_that_was_put_aside_to_its_end(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.jsonl"
+    line = '{{"event":"response","timestamp_s":1,"request_id":"{}","finish_reason":"stop","num_tokens":{}}}\n'
+    path.write_text(line.format("a", 1))
+    is_another = trace_follow._is_another
+
+    def rotates(watched: Path, file: Any) -> bool:
+        if not (tmp_path / "t.jsonl.1").exists():  # between the last look at the file and that at its name
+            with path.open("a") as more:
+                more.write(line.format("b", 2))
+            path.rename(tmp_path / "t.jsonl.1")
+            path.write_text(line.format("c", 3))
+        return is_another(watched, file)
+
+    monkeypatch.setattr(trace_follow, "_is_another", rotates)
+    monkeypatch.setattr(trace_follow, "POLL_S", 0)
+    assert follow(str(path), max_polls=8) == 0
+    told = capsys.readouterr().out
+    assert [f"{number} tokens" in told for number in (1, 2, 3)] == [True] * 3
+
+
+def test_follow_begins_anew_where_a_file_was_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text("x" * 100)
+    with path.open("rb") as file:
+        file.read()
+        assert not trace_follow._is_another(path, file)
+        path.write_text("y")
+        assert trace_follow._is_another(path, file)
+        path.unlink()
+        assert not trace_follow._is_another(path, file)

@@ -20,6 +20,7 @@ from asymspec_agents.trace import (
     MemoryRecorder,
     RecordLimits,
     Redaction,
+    RequestEvent,
     TeeRecorder,
     measure,
     read_trace,
@@ -246,3 +247,38 @@ def test_a_redaction_that_fails_loses_the_event_not_the_secret(tmp_path: Path) -
 def test_what_is_no_redaction_is_refused(fields: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"patterns|functions"):
         Redaction(**fields)
+
+
+def test_a_redactions_own_error_quotes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def fails(text: str) -> str:
+        raise ValueError(f"cannot parse {text}")
+
+    with JSONLRecorder(tmp_path / "t.jsonl", redaction=Redaction(functions=(fails,))) as recorder:
+        recorder.record("mine", text=SECRET)
+    assert recorder.num_dropped == 1
+    assert "a redaction failed with ValueError" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_a_redaction_changes_contents_not_the_words_of_the_trace(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    redaction = Redaction(patterns=(r"[a-z]+",), functions=(str.upper,))
+    with JSONLRecorder(path, captures_content=True, level="detail", redaction=redaction) as recorder:
+        recorder.record("request", arm="asymspec", mode="scaled", gate="jsd", delta="context", bonus="rule")
+        recorder.record(
+            "block",
+            index=0,
+            num_drafted=1,
+            num_accepted=1,
+            positions=[{"origin": "accepted"}],
+            origins=["fused"],
+        )
+        recorder.record("response", text="a secret")
+    request, block, response = read_trace(path).events
+    assert isinstance(request, RequestEvent)
+    assert (request.arm, request.mode, request.gate) == ("asymspec", "scaled", "jsd")
+    assert (request.delta, request.bonus) == ("context", "rule")
+    assert isinstance(block, BlockEvent)
+    assert block.positions is not None
+    assert (block.positions[0].origin, block.origins) == ("accepted", ("fused",))
+    assert response.model_dump()["text"] == "[REDACTED] [REDACTED]"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import socket
+import struct
+import threading
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -68,3 +71,33 @@ def test_addresses_are_secret_and_differ() -> None:
         paths = {urlsplit(server.url).path for server in (one, other)}
     assert len(paths) == 2
     assert all(len(path) > 20 for path in paths)
+
+
+def test_two_names_of_the_host_are_refused(server: PageServer) -> None:
+    parts = urlsplit(server.url)
+    request = f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nHost: evil.example\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", parts.port or 0), timeout=10) as client:
+        client.sendall(request.encode())
+        assert client.recv(12) == b"HTTP/1.0 403"
+
+
+def test_a_browser_that_goes_away_leaves_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    made = threading.Event()
+
+    def make_page() -> str:
+        made.set()
+        return "x" * 50_000_000  # more than the connection's buffers hold
+
+    with PageServer(make_page) as server:
+        parts = urlsplit(server.url)
+        client = socket.create_connection(("127.0.0.1", parts.port or 0), timeout=10)
+        client.sendall(f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+        assert made.wait(10)
+        assert client.recv(12) == b"HTTP/1.0 200"
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+        client.close()
+        workers = [thread for thread in threading.enumerate() if "process_request" in thread.name]
+        for worker in workers:
+            worker.join(10)
+            assert not worker.is_alive()
+    assert capsys.readouterr().err == ""

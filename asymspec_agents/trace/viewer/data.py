@@ -94,7 +94,7 @@ def _call(call: Call) -> dict[str, Any]:
             for role in ROLES
         }
         data["options"] = {
-            name: getattr(request, name)
+            name: _number_or_text(getattr(request, name))
             for name in ("gate", "delta", "beta", "gamma", "num_draft_tokens", "bonus")
         }
     return data

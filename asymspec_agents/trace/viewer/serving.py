@@ -7,6 +7,7 @@ It listens on the loopback address; the path is a secret, and requests under ano
 from __future__ import annotations
 
 import secrets
+import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +25,15 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing of a browser that went away; prints the rest."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
 
 class PageServer:
@@ -47,8 +57,12 @@ class PageServer:
                 self._answer(with_body=False)
 
             def _answer(self, *, with_body: bool) -> None:
-                hosts = {f"{name}:{self.server.server_port}" for name in ("127.0.0.1", "localhost")}  # type: ignore[attr-defined]
-                if self.headers.get("Host") not in hosts:
+                port = self.server.server_port  # type: ignore[attr-defined]
+                names = ("127.0.0.1", "localhost")
+                hosts = [[f"{name}:{port}"] for name in names]
+                if port == 80:  # browsers leave it out
+                    hosts += [[name] for name in names]
+                if self.headers.get_all("Host") not in hosts:
                     self.send_error(403, "Unknown host")
                 elif self.path == "/favicon.ico":
                     self.send_response(204)
@@ -76,8 +90,7 @@ class PageServer:
             def log_message(self, *args: Any) -> None:
                 """Nothing: the command's own lines are all there is to say."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", port), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self.url = f"http://127.0.0.1:{self._server.server_port}{path}"
 

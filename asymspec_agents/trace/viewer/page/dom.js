@@ -3,15 +3,19 @@
 const asymspec = (() => {
   const BIDI = /[\u202A-\u202E\u2066-\u2069\u200E\u200F\u061C]/g;
   const CONTROL = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\uFEFF]/g;
+  // Soft hyphens, zero-width characters (those aside that join letters and emoji), tags and variation selectors that can spell hidden text.
+  const HIDDEN = /[\u00AD\u034F\u115F\u1160\u17B4\u17B5\u180B-\u180F\u200B\u2028\u2029\u2060-\u2065\u206A-\u206F\u3164\uFE00-\uFE0D\uFFA0\uFFF0-\uFFFB\u{E0000}-\u{E0FFF}]/gu;
+  const codeOf = (c) => `[U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`;
 
   // The text with characters that cannot be seen, or that reorder others, in a form that can.
   function visible(text) {
     return String(text)
-      .replace(BIDI, (c) => `[U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}]`)
+      .replace(BIDI, codeOf)
+      .replace(HIDDEN, codeOf)
       .replace(CONTROL, (c) => {
         const code = c.charCodeAt(0);
         if (code < 32) return String.fromCharCode(0x2400 + code);
-        return code === 127 ? "\u2421" : `[U+${code.toString(16).toUpperCase().padStart(4, "0")}]`;
+        return code === 127 ? "\u2421" : codeOf(c);
       });
   }
 
