@@ -75,7 +75,7 @@ def _token(position: PositionRecord, is_coloured: bool) -> str:
         token = position.token or ""
         text = _lines(token).replace("\n", "↵") if token and "\N{REPLACEMENT CHARACTER}" not in token else "·"
     alone = ""
-    if position.is_argmax is False and position.argmax is not None:
+    if position.is_changed and position.argmax is not None:
         alone = _lines(position.argmax).replace("\n", "↵")
     if not is_coloured:
         return f"[{text}|{alone}]" if alone else text

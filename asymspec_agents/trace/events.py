@@ -175,6 +175,11 @@ class PositionRecord(_Record):
     argmax_id: int | None = None
     argmax: Text | None = None
 
+    @property
+    def is_changed(self) -> bool | None:
+        """Whether the full view changed the token; one that was drawn without any draft is not changed."""
+        return None if self.is_argmax is None else not self.is_argmax and self.origin != "plain"
+
 
 class BlockEvent(Event):
     """One block: proposals, their fate, and JSD(a‖b) in nats of each position the gate judged.

@@ -155,9 +155,9 @@ class Call:
 
     @property
     def num_changed(self) -> int | None:
-        """Tokens that the verifier alone would not have emitted; None where the trace does not tell."""
-        known = [position.is_argmax for position in self.positions() if position.is_argmax is not None]
-        return known.count(False) if known else None
+        """Tokens that the full view changed; None where the trace does not tell."""
+        known = [is_changed for one in self.positions() if (is_changed := one.is_changed) is not None]
+        return known.count(True) if known else None
 
 
 def _positions(block: BlockEvent) -> Sequence[PositionRecord]:
@@ -227,8 +227,9 @@ def _distinct(paths: Sequence[str | Path]) -> list[str | Path]:
 
 
 def tell(events: Iterable[Event], *, title: str = "", notes: Sequence[str] = ()) -> Story:
-    """The story of events in their order."""
-    calls: dict[str, Call] = {}
+    """The story of events in their order; an id that is used again, or tried again, is another call."""
+    calls: list[Call] = []
+    current: dict[str, Call] = {}
     texts: dict[str, str] = {}
     waiting: list[ViewEvent] = []  # of routers that were not told which request they work for
     total, num_events = Metrics(), 0
@@ -242,17 +243,31 @@ def tell(events: Iterable[Event], *, title: str = "", notes: Sequence[str] = ())
             if isinstance(event, ViewEvent):
                 waiting.append(event)
             continue
-        call = calls.setdefault(event.request_id, Call(len(calls) + 1, event.request_id))
+        call = current.get(event.request_id)
+        if call is None or _begins_another(call, event):
+            again = Call(len(calls) + 1, event.request_id)
+            if call is not None and call.error is not None and isinstance(event, RequestEvent):
+                again.view = call.view  # it is tried again
+            call = current[event.request_id] = again
+            calls.append(call)
         if isinstance(event, RequestEvent) and call.view is None and waiting:
             call.view = waiting.pop(0)
         call.add(event)
-    for call in calls.values():
+    for call in calls:
         call.metrics = measure(call.events)
         total += call.metrics
     for view in waiting:
         name = f"view {len(calls) + 1}"
-        calls[name] = Call(len(calls) + 1, name, view=view)
-    return Story(title, _runs(calls.values(), texts), texts, tuple(notes), total, num_events)
+        calls.append(Call(len(calls) + 1, name, view=view))
+    return Story(title, _runs(calls, texts), texts, tuple(notes), total, num_events)
+
+
+def _begins_another(call: Call, event: Event) -> bool:
+    """Whether the event cannot belong to the call that had its id last."""
+    if isinstance(event, RequestEvent):
+        return call.request is not None
+    has_gone_on = call.request or call.gateway or call.response or call.error
+    return isinstance(event, ViewEvent) and call.view is not None and has_gone_on is not None
 
 
 def _runs(calls: Iterable[Call], texts: dict[str, str]) -> tuple[Run, ...]:

@@ -8,8 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from asymspec_agents.trace import JSONLRecorder, OtherEvent, ResponseEvent, parse_event, read_trace
-from asymspec_agents.trace.story import read_story
+from asymspec_agents.trace import (
+    JSONLRecorder,
+    MemoryRecorder,
+    Metrics,
+    OtherEvent,
+    PositionRecord,
+    ResponseEvent,
+    measure,
+    parse_event,
+    read_trace,
+)
+from asymspec_agents.trace.story import read_story, tell
 from asymspec_agents.trace.viewer import render_page, story_data
 
 
@@ -68,3 +78,59 @@ def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
     link = tmp_path / "link.jsonl"
     link.symlink_to(path)
     assert read_story(path, link, path).total.num_response_tokens == 2
+
+
+def answered(recorder: MemoryRecorder, request_id: str, text: str) -> None:
+    recorder.record("request", request_id=request_id, prompt_tokens={"verifier": 5})
+    recorder.record("block", request_id=request_id, index=0, num_drafted=1, num_accepted=1, text=text)
+    recorder.record("response", request_id=request_id, num_tokens=1, finish_reason="stop")
+
+
+def test_an_id_that_clients_use_again_is_another_call() -> None:
+    recorder = MemoryRecorder(captures_content=True)
+    for text in ("one", "two"):
+        recorder.record("view", request_id="same", full_tokens=len(text))
+        answered(recorder, "same", text)
+    story = tell(recorder.events)
+    assert [(call.number, call.answer, call.full_tokens) for call in story.calls] == [
+        (1, "one", 3),
+        (2, "two", 3),
+    ]
+    assert sum((call.metrics for call in story.calls), Metrics()) == story.total == measure(recorder.events)
+
+
+def test_a_call_that_is_tried_again_keeps_its_view_and_its_own_end() -> None:
+    recorder = MemoryRecorder(captures_content=True)
+    recorder.record("view", request_id="same", full_tokens=9)
+    recorder.record("request", request_id="same")
+    recorder.record("block", request_id="same", index=0, num_drafted=1, num_accepted=1, text="lost")
+    recorder.record("error", request_id="same", error_type="Gone")
+    answered(recorder, "same", "kept")
+    first, second = tell(recorder.events).calls
+    assert (first.ending, first.answer) == ("Gone", "lost")
+    assert (second.ending, second.answer, second.full_tokens) == ("stop", "kept", 9)
+
+
+def test_a_gateways_calls_of_one_id_are_told_apart() -> None:
+    recorder = MemoryRecorder()
+    for _ in range(2):
+        recorder.record("view", request_id="same")
+        recorder.record("gateway", request_id="same")
+    assert len(tell(recorder.events).calls) == 2
+
+
+def test_a_token_that_was_drawn_is_not_one_the_full_view_changed() -> None:
+    drawn = PositionRecord(origin="plain", is_argmax=False)
+    assert (drawn.is_changed, PositionRecord(origin="plain").is_changed) == (False, None)
+    assert PositionRecord(origin="fused", is_argmax=False).is_changed
+    recorder = MemoryRecorder(level="detail")
+    recorder.record(
+        "block",
+        request_id="r",
+        index=0,
+        num_drafted=0,
+        num_accepted=0,
+        num_bonus=1,
+        positions=[drawn.model_dump(exclude_unset=True)],
+    )
+    assert tell(recorder.events).calls[0].num_changed == 0

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from asymspec_agents.trace import JSONLRecorder
 from asymspec_agents.trace.comparing import compare
 from asymspec_agents.trace.story import Story, read_story
 from asymspec_agents.trace.viewer import comparison_data, render_page, story_data
@@ -249,6 +250,8 @@ def test_without_contents_there_are_numbers_and_no_texts(browser: Any, tmp_path:
     with opened(browser, render_page(story_data(read_story(path)), "x"), tmp_path) as shown:
         shown.select(5)
         assert 'level="detail"' in shown.text("main")
+        assert "Divergence of" in shown.text(".stripbox")
+        assert "mark on top" not in shown.text(".stripbox")  # nobody knows what was changed
         assert shown.tab.locator("canvas.strip").count() == 1
 
 
@@ -270,7 +273,39 @@ def test_ten_thousand_calls_are_a_handful_of_elements(browser: Any, tmp_path: Pa
 
 def test_a_narrow_page_does_not_scroll_sideways(browser: Any, story: Story, tmp_path: Path) -> None:
     with opened(browser, render_page(story_data(story), story.title), tmp_path) as shown:
-        shown.tab.set_viewport_size({"width": 380, "height": 700})
-        shown.select(3)
-        shown.tab.locator(".token[data-at]").first.focus()
-        assert shown.tab.evaluate("document.documentElement.scrollWidth") <= 380
+        for width in (380, 320):  # 320 is 1280 at a zoom of 400%
+            shown.tab.set_viewport_size({"width": width, "height": 700})
+            shown.select(3)
+            shown.tab.locator(".token[data-at]").first.focus()
+            assert shown.tab.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_text_that_cannot_be_seen_is_shown_by_its_code_points(browser: Any, tmp_path: Path) -> None:
+    hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "obey") + "\u200b\u2060\u00ad\U000e0101"
+    seen = "👩\u200d👧 نامه\u200cای ❤\ufe0f"  # joined, as they are written
+    path = tmp_path / "hidden.jsonl"
+    with JSONLRecorder(path, captures_content=True, level="detail") as recorder:
+        recorder.record("request", request_id="r")
+        recorder.record("response", request_id="r", num_tokens=1, text=f"ok{hidden} {seen}")
+    story = read_story(path)
+    with opened(browser, render_page(story_data(story), story.title), tmp_path) as shown:
+        body = shown.tab.locator("main").inner_text()
+    for name in ("E006F", "E0062", "E0065", "E0079", "200B", "2060", "00AD", "E0101"):
+        assert f"[U+{name}]" in body
+    assert seen in body
+
+
+def test_a_drawn_token_is_not_one_the_full_view_changed(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "drawn.jsonl"
+    with JSONLRecorder(path, captures_content=True, level="detail") as recorder:
+        recorder.record("request", request_id="r", arm="ceiling")
+        position = {"origin": "plain", "is_argmax": False, "text": "drawn", "argmax": "likeliest"}
+        counts = {"num_drafted": 0, "num_accepted": 0, "num_bonus": 1}
+        recorder.record("block", request_id="r", index=0, positions=[position], **counts)
+    story = read_story(path)
+    with opened(browser, render_page(story_data(story), story.title), tmp_path) as shown:
+        assert shown.tab.locator(".token.changed[data-at]").count() == 0
+        shown.tab.locator('.token[data-at="0"]').focus()
+        assert "It was drawn; the likeliest was likeliest." in shown.text(".panel")
+        shown.tab.locator("#changed").check()
+        assert "No call has a token" in shown.text("main")

@@ -12,6 +12,13 @@ asymspec.detail = (() => {
     return `p_t ${probability(one.p_t)} ${kept ? ">" : "≤"} γ_eff · p_b = ${probability(one.gamma_eff * one.p_b)}: the draft is ${kept ? "accepted" : "refused, and the fused token ends the block"}.`;
   }
 
+  function alternative(one, word) {
+    if (one.is_argmax === null) return null;
+    if (asymspec.tokens.changes(one)) return el("p", { class: "flag" }, "▲ The full view changed it. The verifier alone would have emitted ", word(one.argmax));
+    if (one.is_argmax === false) return el("p", { class: "quiet" }, "It was drawn; the likeliest was ", word(one.argmax), ".");
+    return el("p", { class: "quiet" }, one.origin === "plain" ? "It is the likeliest." : "The verifier alone would have emitted the same.");
+  }
+
   function best(name, choices, current) {
     if (!choices || !choices.length) return null;
     const body = choices.map(([p, id, text]) =>
@@ -30,9 +37,7 @@ asymspec.detail = (() => {
     return [
       el("h4", {}, `Token ${at + 1}: `, word(one.text || one.token), ` · ${asymspec.tokens.NAMES[one.origin] || asymspec.visible(one.origin)}`),
       el("p", {}, one.draft === null ? [] : ["The draft was ", word(one.draft), ". "], verdict(one)),
-      one.is_argmax === null ? null : el("p", { class: one.is_argmax ? "quiet" : "flag" },
-        one.is_argmax ? "The verifier alone would have emitted the same." : "▲ The full view changed it. The verifier alone would have emitted ",
-        one.is_argmax ? null : word(one.argmax)),
+      alternative(one, word),
       el("dl", { class: "facts" },
         fact("p_t of draft", probability(one.p_t), "verifier"), fact("p_a", probability(one.p_a), "drafter, full"),
         fact("p_b", probability(one.p_b), "drafter, compressed"), fact("divergence", probability(one.divergence), "of a and b, ≤ 0.693"),

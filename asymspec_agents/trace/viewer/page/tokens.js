@@ -14,11 +14,13 @@ asymspec.tokens = (() => {
   }
 
   const ORIGIN = () => asymspec.fields.indexOf("origin");
-  const isChanged = (call, at) => call.positions[at][asymspec.fields.indexOf("is_argmax")] === false;
+  // A token without a draft that is not the likeliest was drawn: no view changed it.
+  const changes = (one) => one.is_argmax === false && one.origin !== "plain";
+  const isChanged = (call, at) => changes(position(call, at));
 
   function label(one, at) {
     const parts = [`${shown(one.text ?? one.token)}, ${NAMES[one.origin] || visible(one.origin)}`, `token ${at + 1}`];
-    if (one.is_argmax === false) parts.push(`the full view changed it, the verifier alone: ${shown(one.argmax)}`);
+    if (changes(one)) parts.push(`the full view changed it, the verifier alone: ${shown(one.argmax)}`);
     if (one.divergence !== null) parts.push(`divergence ${probability(one.divergence)}`);
     return parts.join("; ");
   }
@@ -30,7 +32,7 @@ asymspec.tokens = (() => {
     const empty = text === "" && one.token ? ` empty` : "";
     const inner = text === "" ? (one.token && !one.token.includes("\uFFFD") ? shown(one.token) : "·") : visible(text).replace(/\n/g, "↵\n");
     return el("span", {
-      class: `token ${kind}${one.is_argmax === false ? " changed" : ""}${empty}`, role: "option", tabindex: "-1",
+      class: `token ${kind}${changes(one) ? " changed" : ""}${empty}`, role: "option", tabindex: "-1",
       "data-at": at, "aria-label": label(one, at), "aria-selected": "false",
     }, inner);
   }
@@ -114,6 +116,7 @@ asymspec.tokens = (() => {
     if (!known.length) return null;
     const high = values.reduce((best, value, at) => ((value || 0) > (values[best] || 0) ? at : best), 0);
     const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
+    const isKnown = call.positions.some((row) => typeof row[asymspec.fields.indexOf("is_argmax")] === "boolean");
     const words = `Divergence of ${count(known.length)} positions: mean ${probability(mean)}, highest ${probability(values[high])} at token ${high + 1}`;
     const canvas = el("canvas", { class: "strip", role: "img", "aria-label": words });
     const draw = () => {
@@ -144,7 +147,7 @@ asymspec.tokens = (() => {
     });
     new ResizeObserver(draw).observe(canvas);
     document.addEventListener("themechange", draw);
-    const note = el("p", { class: "quiet" }, `${words}. A mark on top: the full view changed the token.`);
+    const note = el("p", { class: "quiet" }, `${words}.${isKnown ? " A mark on top: the full view changed the token." : ""}`);
     return el("div", { class: "stripbox" }, canvas, note);
   }
 
@@ -155,5 +158,5 @@ asymspec.tokens = (() => {
   }
 
   const numChanged = (call) => call.positions.reduce((sum, _, at) => sum + (isChanged(call, at) ? 1 : 0), 0);
-  return { list, strip, legend, position, numChanged, isChanged, NAMES, ORIGIN };
+  return { list, strip, legend, position, numChanged, isChanged, changes, NAMES, ORIGIN };
 })();
