@@ -2,6 +2,7 @@
 
 A run is the calls of one arm that work on one task, as their views tell (the first user message); calls
 without a view belong to the run before them. An agent that plans in a prompt of its own makes more than one.
+A view that names no request belongs to the request that follows it, if no other view came between.
 """
 
 from __future__ import annotations
@@ -232,6 +233,7 @@ def tell(events: Iterable[Event], *, title: str = "", notes: Sequence[str] = ())
     current: dict[str, Call] = {}
     texts: dict[str, str] = {}
     waiting: list[ViewEvent] = []  # of routers that were not told which request they work for
+    alone: list[ViewEvent] = []
     total, num_events = Metrics(), 0
     for event in events:
         num_events += 1
@@ -251,12 +253,16 @@ def tell(events: Iterable[Event], *, title: str = "", notes: Sequence[str] = ())
             call = current[event.request_id] = again
             calls.append(call)
         if isinstance(event, RequestEvent) and call.view is None and waiting:
-            call.view = waiting.pop(0)
+            if len(waiting) == 1:
+                call.view = waiting[0]
+            else:  # one of them was refused, or calls overlap: none is better than another call's view
+                alone.extend(waiting)
+            waiting.clear()
         call.add(event)
     for call in calls:
         call.metrics = measure(call.events)
         total += call.metrics
-    for view in waiting:
+    for view in alone + waiting:
         name = f"view {len(calls) + 1}"
         calls.append(Call(len(calls) + 1, name, view=view))
     return Story(title, _runs(calls, texts), texts, tuple(notes), total, num_events)

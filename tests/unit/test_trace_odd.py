@@ -134,3 +134,15 @@ def test_a_token_that_was_drawn_is_not_one_the_full_view_changed() -> None:
         positions=[drawn.model_dump(exclude_unset=True)],
     )
     assert tell(recorder.events).calls[0].num_changed == 0
+
+
+def test_a_view_that_was_never_asked_for_is_not_the_next_calls() -> None:
+    recorder = MemoryRecorder()
+    for name, is_refused in (("r1", False), ("r2", True), ("r3", False), ("r4", False)):
+        recorder.record("view", full_tokens=int(name[1]))
+        if not is_refused:
+            recorder.record("request", request_id=name)
+    calls = tell(recorder.events).calls
+    shown = [(call.request_id, call.view.full_tokens if call.view is not None else None) for call in calls]
+    assert shown[:3] == [("r1", 1), ("r3", None), ("r4", 4)]
+    assert [tokens for _, tokens in shown[3:]] == [2, 3]  # by themselves

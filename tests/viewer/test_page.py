@@ -309,3 +309,19 @@ def test_a_drawn_token_is_not_one_the_full_view_changed(browser: Any, tmp_path: 
         assert "It was drawn; the likeliest was likeliest." in shown.text(".panel")
         shown.tab.locator("#changed").check()
         assert "No call has a token" in shown.text("main")
+
+
+def test_the_keyboard_reaches_every_message(page: Page, story: Story) -> None:
+    page.select(3)
+    page.tab.locator('.token[data-at="0"]').focus()
+    seen = set()
+    for _ in range(60):
+        page.tab.keyboard.press("Tab")
+        row = page.tab.evaluate("document.activeElement.closest('[id^=message-]')?.id ?? null")
+        if row is None:
+            break
+        seen.add(row)
+    view = story.calls[2].view
+    assert view is not None
+    assert len(seen) == len(view.messages or ())
+    page.tab.keyboard.press("Shift+Tab")

@@ -151,7 +151,9 @@ asymspec.views = (() => {
     };
     const watcher = new IntersectionObserver((entries) => { for (const entry of entries) if (entry.isIntersecting) { watcher.unobserve(entry.target); fill(entry.target); } }, { rootMargin: "800px" });
     const slots = call.messages.map((_, row) => {
-      const slot = el("div", { class: "slot", "data-row": row, id: `message-${row}` });
+      // The keyboard, too, finds what is not in sight yet.
+      const slot = el("div", { class: "slot", "data-row": row, id: `message-${row}`, role: "group", tabindex: "0", "aria-label": `message ${row + 1}`,
+        on: { focus: () => { const node = fill(slot); node.tabIndex = -1; (node.querySelector("summary, a, button") || node).focus(); } } });
       box.append(slot);
       watcher.observe(slot);
       return slot;
