@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -291,10 +291,20 @@ def _runs(calls: Iterable[Call], texts: dict[str, str]) -> tuple[Run, ...]:
 
 def remarks(call: Call) -> list[str]:
     """What else happened during a call, a line each; no contents."""
-    said = []
+    said = [
+        f"a {kind} event was too large for the trace and lost {name}"
+        for kind, name in dict.fromkeys(_losses(call))
+    ]
     for event in call.others:
         if isinstance(event, CompressEvent):
             said.append(f"compressor {event.compressor} failed ({event.reason}); {event.fallback} instead")
         elif not isinstance(event, OtherEvent) or event.event.endswith(("failed", "fallback")):
             said.append(event.event.replace("_", " "))
     return said
+
+
+def _losses(call: Call) -> Iterator[tuple[str, str]]:
+    for event in call.events:
+        names = (event.model_extra or {}).get("left_out")
+        if isinstance(names, list):
+            yield from ((event.event, name) for name in names if isinstance(name, str))

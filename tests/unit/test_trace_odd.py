@@ -14,12 +14,13 @@ from asymspec_agents.trace import (
     Metrics,
     OtherEvent,
     PositionRecord,
+    RecordLimits,
     ResponseEvent,
     measure,
     parse_event,
     read_trace,
 )
-from asymspec_agents.trace.story import read_story, tell
+from asymspec_agents.trace.story import read_story, remarks, tell
 from asymspec_agents.trace.viewer import render_page, story_data
 
 
@@ -146,3 +147,20 @@ def test_a_view_that_was_never_asked_for_is_not_the_next_calls() -> None:
     shown = [(call.request_id, call.view.full_tokens if call.view is not None else None) for call in calls]
     assert shown[:3] == [("r1", 1), ("r3", None), ("r4", 4)]
     assert [tokens for _, tokens in shown[3:]] == [2, 3]  # by themselves
+
+
+def test_what_a_large_event_lost_is_remarked(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    with JSONLRecorder(path, captures_content=True, limits=RecordLimits(max_event_bytes=1_000)) as recorder:
+        recorder.record("view", request_id="r", messages=[{"role": "user" * 500}])
+        for index in range(2):
+            recorder.record(
+                "block", request_id="r", index=index, num_drafted=1, num_accepted=1, text="x" * 2_000
+            )
+    (call,) = read_story(path).calls
+    assert remarks(call) == [
+        "a view event was too large for the trace and lost messages",
+        "a block event was too large for the trace and lost text",
+    ]
+    odd = parse_event({"event": "error", "timestamp_s": 1, "request_id": "r", "left_out": [1, "a"]})
+    assert len(remarks(tell([odd]).calls[0])) == 1

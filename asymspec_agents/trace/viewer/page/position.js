@@ -4,7 +4,7 @@ asymspec.detail = (() => {
   const { el, probability, shown } = asymspec;
 
   function verdict(one) {
-    if (one.origin === "plain") return "The verifier's own token; nothing was drafted.";
+    if (one.origin === "plain") return "The model's own token; nothing was drafted.";
     if (one.origin === "bonus") return "The verifier's own token, behind a block of accepted drafts.";
     const kept = one.origin === "accepted";
     if (one.gamma_eff === null || one.p_t === null || one.p_b === null)

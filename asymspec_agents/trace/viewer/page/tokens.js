@@ -4,7 +4,7 @@ asymspec.tokens = (() => {
   const { el, count, probability, shown, visible } = asymspec;
   const CHUNK = 300;
   const LN2 = Math.log(2);
-  const NAMES = { __proto__: null, accepted: "accepted draft", fused: "fused", bonus: "verifier's bonus", plain: "verifier alone" };
+  const NAMES = { __proto__: null, accepted: "accepted draft", fused: "fused", bonus: "verifier's bonus", plain: "without a draft" };
 
   function position(call, at) {
     const row = call.positions[at];
@@ -154,7 +154,7 @@ asymspec.tokens = (() => {
   function legend() {
     const key = (kind, text) => el("span", { class: "key" }, el("span", { class: `token ${kind}`, "aria-hidden": "true" }, "token"), text);
     return el("p", { class: "legend" }, key("accepted", "accepted draft"), key("fused", "fused"), key("bonus", "verifier's bonus"),
-      key("plain", "verifier alone"), key("plain changed", "changed by the full view"));
+      key("plain", "without a draft"), key("plain changed", "changed by the full view"));
   }
 
   const numChanged = (call) => call.positions.reduce((sum, _, at) => sum + (isChanged(call, at) ? 1 : 0), 0);
