@@ -16,6 +16,25 @@ __all__ = ["INSTALLATION_CHECKS"]
 
 GB = 1e9
 PAIR = (DEFAULT_PAIR.verifier, DEFAULT_PAIR.drafter)
+UNTOLD = ("all", "dev", "docs")
+"""Extras without a line of their own: the sum of others, and what only this project's developers need."""
+MAIN_PACKAGES = {
+    "engine": ("torch",),
+    "compress": ("bm25s",),
+    "llmlingua": ("llmlingua",),
+    "documents": ("pypdfium2",),
+    "vision": ("rapidocr",),
+    "json": ("json-repair",),
+    "server": ("torch", "starlette"),
+    "gateway": ("prometheus-client",),
+    "smolagents": ("smolagents",),
+    "langchain": ("langchain-core",),
+    "langchain-agents": ("langchain",),
+}
+"""What tells that somebody installed an extra; of others, the first package that the metadata names.
+
+Metadata may list an extra's packages in any order, those of the extras it includes among them.
+"""
 SLOW_BFLOAT16 = 1.5
 """From how many times float32's seconds on the other format is worth its memory."""
 OVERHEAD_BYTES = 1_500_000_000
@@ -46,30 +65,21 @@ def _package(here: Installation) -> Iterator[Finding]:
 def _packages(here: Installation) -> Iterator[Finding]:
     """The base and each extra: what is there, missing, out of range."""
     own = [requirement for requirement in here.requirements if requirement.name != DISTRIBUTION]
-    extras = {requirement.extra: None for requirement in own if requirement.extra != "dev"}
+    extras = {requirement.extra: None for requirement in own if requirement.extra not in UNTOLD}
     for extra in extras:
         direct = [requirement for requirement in own if requirement.extra == extra]
-        yield _extra(here, extra, direct, [*direct[:1], *_leads(here, extra)])
-
-
-def _leads(here: Installation, extra: str | None) -> Iterator[Requirement]:
-    """The first requirement of each extra that this one includes."""
-    for requirement in here.requirements:
-        if requirement.extra == extra and requirement.name == DISTRIBUTION:
-            for included in requirement.includes:
-                direct = [other for other in here.requirements if other.extra == included]
-                yield from direct[:1]
+        yield _extra(here, extra, direct, MAIN_PACKAGES.get(str(extra), (direct[0].name,)))
 
 
 def _extra(
-    here: Installation, extra: str | None, direct: Sequence[Requirement], leads: Sequence[Requirement]
+    here: Installation, extra: str | None, direct: Sequence[Requirement], main: Sequence[str]
 ) -> Finding:
     name = f"extra {extra}" if extra else "base packages"
     # Quoted, as shells take brackets and < for something else.
     fix = f'pip install --upgrade "{DISTRIBUTION}{f"[{extra}]" if extra else ""}"'
     missing = [requirement.name for requirement in direct if not here.has(requirement.name)]
-    # Some of its packages may be there for others' sake: an extra counts as wanted when its main one is.
-    if extra is not None and not all(here.has(requirement.name) for requirement in leads):
+    # Some of its packages may be there for others' sake: an extra counts as wanted when its main ones are.
+    if extra is not None and not all(map(here.has, main)):
         return Finding(name, "info", f"not installed; if you want it: {fix}")
     wrong = [
         f"{requirement.name} {here.versions[requirement.name]} (needed: {requirement})"

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 
 __all__ = ["Requirement", "fits", "read_requirements"]
 
-_LINE = re.compile(
-    r"\s*(?P<name>[\w.-]+)\s*(?:\[(?P<extras>[^\]]*)\])?\s*\(?(?P<range>[^;)]*)\)?\s*(?:;(?P<marker>.*))?"
-)
+_LINE = re.compile(r"\s*(?P<name>[\w.-]+)\s*(?:\[[^\]]*\])?\s*\(?(?P<range>[^;)]*)\)?\s*(?:;(?P<marker>.*))?")
 _EXTRA = re.compile(r"""extra\s*==\s*["']([\w.-]+)["']""")
 _VERSION = re.compile(r"v?(?:\d+!)?(\d+(?:\.\d+)*)(.*)", re.DOTALL)
 _PRE_RELEASE = re.compile(r"[-_.]?(a|b|c|rc|alpha|beta|pre|preview|dev)\d*", re.IGNORECASE)
@@ -23,15 +21,11 @@ _PRE_RELEASE = re.compile(r"[-_.]?(a|b|c|rc|alpha|beta|pre|preview|dev)\d*", re.
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One package, the versions that will do (`>=1.2,<3`), and the extra that asks for it (None: the base).
-
-    `includes` are extras of the required package itself.
-    """
+    """One package, the versions that will do (`>=1.2,<3`), the extra that asks for it (None: the base)."""
 
     name: str
     range: str
     extra: str | None
-    includes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name}{self.range}"
@@ -49,10 +43,7 @@ def read_requirements(lines: Iterable[str]) -> tuple[Requirement, ...]:
             continue
         # Metadata may sort a range's bounds in any order.
         bounds = sorted((bound.strip() for bound in match["range"].split(",")), reverse=True)
-        includes = tuple(name.strip() for name in (match["extras"] or "").split(",") if name.strip())
-        found.append(
-            Requirement(_normal(match["name"]), ",".join(bounds), extra[1] if extra else None, includes)
-        )
+        found.append(Requirement(_normal(match["name"]), ",".join(bounds), extra[1] if extra else None))
     return tuple(found)
 
 

@@ -17,7 +17,7 @@ import pytest
 from asymspec_agents.cli import main as cli
 from asymspec_agents.diagnosis.finding import Check, Finding, run_checks
 from asymspec_agents.diagnosis.installation import Installation
-from asymspec_agents.diagnosis.installation_checks import INSTALLATION_CHECKS
+from asymspec_agents.diagnosis.installation_checks import INSTALLATION_CHECKS, MAIN_PACKAGES
 from asymspec_agents.diagnosis.machine import available_bytes, usable_cores
 from asymspec_agents.diagnosis.probe import Probe, child, run_probe
 from asymspec_agents.diagnosis.requirements import read_requirements
@@ -25,6 +25,27 @@ from asymspec_agents.errors import WeightsError
 from asymspec_agents.weights import PRESETS, CachedModel
 from tests.architecture import ROOT
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+# As hatchling writes them: sorted, and what an included extra brings repeated under the one that includes it.
+FLATTENED = read_requirements(
+    [
+        "pydantic<3,>=2.7",
+        "bm25s<0.4,>=0.3; extra == 'all'",
+        "torch<2.15,>=2.6; extra == 'all'",
+        "filelock<5,>=3.16; extra == 'engine'",
+        "torch<2.15,>=2.6; extra == 'engine'",
+        "filelock<5,>=3.16; extra == 'server'",
+        "starlette<2,>=0.46; extra == 'server'",
+        "torch<2.15,>=2.6; extra == 'server'",
+        "numpy<3,>=1.26; extra == 'vision'",
+        "rapidocr<4,>=3.10; extra == 'vision'",
+        "mkdocs-material<10,>=9.8; extra == 'docs'",
+    ]
+)
 REQUIREMENTS = read_requirements(
     [
         "pydantic<3,>=2.7",
@@ -311,3 +332,26 @@ def test_the_time_limit_is_a_number_above_zero(timeout: str, capsys: pytest.Capt
     with pytest.raises(SystemExit):
         cli.main(["doctor", "--timeout", timeout])
     assert "above 0" in capsys.readouterr().err
+
+
+def test_an_extra_that_shares_packages_with_another_is_not_taken_for_wanted(tmp_path: Path) -> None:
+    versions = {"pydantic": "2.14.0", "torch": "2.13.0", "filelock": "4.3", "numpy": "2.4", "bm25s": "0.3.16"}
+    found = diagnose(tmp_path, requirements=FLATTENED, versions=versions)
+    assert found["extra engine"].status == "ok"
+    assert found["extra server"].status == found["extra vision"].status == "info"
+    assert {"extra all", "extra docs"}.isdisjoint(found)
+
+
+def test_an_extra_whose_main_package_is_there_lacks_the_others(tmp_path: Path) -> None:
+    versions = {"pydantic": "2.14.0", "torch": "2.13.0", "starlette": "1.0"}
+    found = diagnose(tmp_path, requirements=FLATTENED, versions=versions)
+    assert found["extra server"].status == "FAIL"
+    assert "filelock" in found["extra server"].found
+
+
+def test_the_main_packages_are_those_that_their_extras_require() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    for extra, names in MAIN_PACKAGES.items():
+        own = extras[extra] + (extras["engine"] if extra == "server" else [])
+        found = {requirement.name for requirement in read_requirements(own)}
+        assert set(names) <= found, extra
