@@ -19,6 +19,7 @@ PAGES = (
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "docs/gateway.md",
+    "docs/operations.md",
     "docs/traces.md",
     "docs/views.md",
 )
@@ -31,6 +32,7 @@ PROBE = {
     "documents": "pypdfium2",
     "gateway": "starlette",
     "langchain": "langchain_core",
+    "otel": "opentelemetry.sdk",
     "smolagents": "smolagents",
     "vision": "rapidocr",
 }
