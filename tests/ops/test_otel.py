@@ -1,4 +1,4 @@
-"""Spans as a collector on this machine receives them: GenAI attributes, stages, one trace across processes."""
+"""Spans as a collector of this machine receives them: attributes, stages, one trace across processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def collector() -> Iterator[tuple[str, list[Any]]]:
     bodies: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # noqa: N802
+        def do_POST(self) -> None:
             data = self.rfile.read(int(self.headers["content-length"]))
             if self.headers.get("content-encoding") == "gzip":
                 import gzip
