@@ -43,6 +43,7 @@ __all__ = ["OTelRecorder"]
 
 MAX_OPEN = 10_000  # calls that began and were never heard of again
 NS = 1_000_000_000
+KINDS = ("drafted", "accepted", "fused", "bonus")
 _W3C = TraceContextTextMapPropagator()
 
 
@@ -57,9 +58,6 @@ class _Call:
     gateway: GatewayEvent | None = None
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     num_blocks: int = 0
-
-
-KINDS = ("drafted", "accepted", "fused", "bonus")
 
 
 class OTelRecorder:
@@ -194,7 +192,7 @@ class OTelRecorder:
                     for kind in KINDS:
                         known.counts[kind] += getattr(event, f"num_{kind}")
             case ResponseEvent() | ErrorEvent() | CallEvent():
-                self._end(event, self._calls.pop(request_id, None) or _Call())
+                self._end(event, self._calls.pop(request_id, _Call()))
 
     def _view(self, event: ViewEvent) -> None:
         call = self._calls.get(event.request_id or "") or _Call()
@@ -202,7 +200,7 @@ class OTelRecorder:
         span = self._start(
             "asymspec.compress", SpanKind.INTERNAL, call, end_ns - int((event.elapsed_s or 0.0) * NS)
         )
-        given = {
+        given: dict[str, float] = {
             "asymspec.full.tokens": event.full_tokens,
             "asymspec.compressed.tokens": event.compressed_tokens,
             "asymspec.edits": event.num_edits,
