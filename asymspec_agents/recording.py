@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from .errors import ConfigurationError
 
-__all__ = ["NULL_RECORDER", "Detail", "Recorder", "current_request", "detail_of", "for_request"]
+__all__ = [
+    "NULL_RECORDER",
+    "Detail",
+    "Propagates",
+    "Recorder",
+    "current_request",
+    "detail_of",
+    "for_request",
+    "headers_to_send",
+    "note_received",
+]
 
 MAX_ALTERNATIVES = 50
 
@@ -58,6 +68,31 @@ def detail_of(recorder: Recorder) -> Detail | None:
     """What the recorder wants of every position; None costs decoding nothing."""
     detail: Detail | None = getattr(recorder, "detail", None)
     return detail
+
+
+@runtime_checkable
+class Propagates(Protocol):
+    """A recorder whose traces span processes: it reads and writes headers such as `traceparent`.
+
+    Neither method raises into its caller.
+    """
+
+    def received(self, request_id: str, headers: Mapping[str, str]) -> None:
+        """A server was sent this request; header names are in lower case."""
+
+    def to_send(self, request_id: str) -> Mapping[str, str]:
+        """The headers to send with this request, names in lower case."""
+
+
+def note_received(recorder: Recorder, request_id: str, headers: Mapping[str, str]) -> None:
+    """Tells the recorder of a request's headers, where it wants them."""
+    if isinstance(recorder, Propagates):
+        recorder.received(request_id, headers)
+
+
+def headers_to_send(recorder: Recorder, request_id: str) -> Mapping[str, str]:
+    """The headers that the recorder wants sent with a request; mostly none."""
+    return recorder.to_send(request_id) if isinstance(recorder, Propagates) else {}
 
 
 _request: ContextVar[str | None] = ContextVar("asymspec_request", default=None)

@@ -60,6 +60,8 @@ LANGCHAIN = ("integrations/langchain_asymspec/",)
 SMOLAGENTS = ("integrations/smolagents_asymspec/",)
 VLLM = ("integrations/vllm_asymspec/",)
 ACTIONS = ("asymspec_agents/actions/",)
+TRACE = ("asymspec_agents/trace/",)
+OTEL = ("asymspec_agents/trace/otel.py",)
 ATTACHMENTS = ("asymspec_agents/attachments/",)
 CAPTIONERS = ("asymspec_agents/attachments/captioners.py",)
 WORKER = ("asymspec_agents/attachments/worker/",)
@@ -88,7 +90,8 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "vllm": (VLLM, ()),
     "fastapi": (VLLM, ()),
     "msgspec": (VLLM, ()),
-    "prometheus_client": (GATEWAY, VLLM),
+    "prometheus_client": (GATEWAY, TRACE),
+    "opentelemetry": (OTEL, ()),
     "PIL": ((), SMOLAGENTS + ATTACHMENTS),
     "json_repair": ((), ACTIONS),
     "jsonschema": ((), ACTIONS),

@@ -40,6 +40,7 @@ PROBE = {
     "gateway": "starlette",
     "json": "json_repair",
     "langchain": "langchain_core",
+    "otel": "opentelemetry.sdk",
     "smolagents": "smolagents",
     "vision": "rapidocr",
 }

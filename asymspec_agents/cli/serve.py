@@ -11,9 +11,8 @@ from typing import Any
 from ..backends.base import Backend
 from ..config import from_env
 from ..errors import ConfigurationError, MissingDependencyError
-from ..recording import NULL_RECORDER
 from ..weights import DEFAULT_PAIR, show_progress
-from .trace_options import add_trace_options, trace_recorder
+from .trace_options import add_otel_options, add_trace_options, otel_recorder, trace_recorder
 
 __all__ = ["add_parser", "run"]
 
@@ -52,6 +51,7 @@ def add_parser(subparsers: Any) -> None:
         "--max-waiting", type=int, default=16, metavar="N", help="requests that may wait; more get a 429"
     )
     add_trace_options(parser)
+    add_otel_options(parser, "asymspec-serve")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
         from ..server.app import create_app
         from ..server.options import ServerOptions
         from ..server.running import is_loopback, listen, serve
+        from ..trace import MetricsRecorder, TeeRecorder
 
         if find_spec("uvicorn") is None:
             raise MissingDependencyError("uvicorn", "server")
@@ -91,8 +92,10 @@ def run(args: argparse.Namespace) -> int:
                 f"warning: whoever can reach {host}:{port} can use this server; --api-key asks for a key",
                 file=sys.stderr,
             )
-        trace = trace_recorder(args)
-        recorder = stack.enter_context(contextlib.closing(trace)) if trace is not None else NULL_RECORDER
+        metrics = MetricsRecorder(("engine",))
+        trace, otel = trace_recorder(args), otel_recorder(args)
+        kept = [stack.enter_context(contextlib.closing(r)) for r in (trace, otel) if r is not None]
+        recorder = TeeRecorder(metrics, *kept)
         print(f"Loading {args.verifier} and {args.drafter} …", flush=True)
         with show_progress() as progress:
             backend = LocalBackend.load(
@@ -104,7 +107,9 @@ def run(args: argparse.Namespace) -> int:
                 recorder=recorder,
                 progress=progress,
             )
-        app = create_app(_by_name(backend, args.served_model_name), server_options)
+        app = create_app(
+            _by_name(backend, args.served_model_name), server_options, recorder=recorder, metrics=metrics
+        )
         shown = f"[{host}]" if ":" in host else host
         serve(
             app,

@@ -6,12 +6,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, MissingDependencyError
 
 if TYPE_CHECKING:
     from ..trace import JSONLRecorder
+    from ..trace.otel import OTelRecorder
 
-__all__ = ["add_trace_options", "trace_recorder"]
+__all__ = ["add_otel_options", "add_trace_options", "otel_recorder", "trace_recorder"]
 
 MIB = 1024**2
 
@@ -54,3 +55,23 @@ def trace_recorder(args: argparse.Namespace) -> JSONLRecorder | None:
             max_file_bytes=None if args.trace_max_mib is None else int(args.trace_max_mib * MIB)
         ),
     )
+
+
+def add_otel_options(parser: argparse.ArgumentParser, service: str) -> None:
+    """Adds the options of OpenTelemetry; `service` is the name that its spans get by default."""
+    otel = parser.add_argument_group("OpenTelemetry")
+    otel.add_argument("--otlp", metavar="URL", help="export a span per call, by OTLP over HTTP; no contents")
+    otel.add_argument(
+        "--otlp-service", default=service, metavar="NAME", help="service.name (default: %(default)s)"
+    )
+
+
+def otel_recorder(args: argparse.Namespace) -> OTelRecorder | None:
+    """The recorder asked for. Raises MissingDependencyError without the extra `otel`."""
+    if args.otlp is None:
+        return None
+    try:
+        from ..trace.otel import OTelRecorder
+    except ImportError as error:
+        raise MissingDependencyError(error.name or "opentelemetry_sdk", "otel") from error
+    return OTelRecorder.over_http(args.otlp, service=args.otlp_service)

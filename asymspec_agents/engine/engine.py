@@ -111,7 +111,9 @@ class Engine:
         with self._turn(check):
             queue_s = time.monotonic() - request.asked_s
             session = self._open(request, decoding, fallback)
-            record.begin(decoding, fallback, session.prompt_tokens, session.cached.model_dump(), queue_s)
+            model = self.models[request.arm.verifying.model].name
+            cached = session.cached.model_dump()
+            record.begin(decoding, fallback, session.prompt_tokens, cached, queue_s, model)
             committed: list[int] = []
             try:
                 return (yield from self._run(request, session, committed, budget, check, record))

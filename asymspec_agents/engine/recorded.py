@@ -51,10 +51,12 @@ class RequestRecord:
         prompt_tokens: Mapping[str, int],
         cached_tokens: Mapping[str, int],
         queue_s: float,
+        model: str,
     ) -> None:
         """What was asked, what runs, each prompt's length and reuse."""
         self._record(
             "request",
+            model=model,
             arm=self._request.arm.name,
             mode=decoding.mode,
             gate=decoding.rule.gate,

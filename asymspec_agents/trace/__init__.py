@@ -2,6 +2,7 @@
 
 from .events import (
     BlockEvent,
+    CallEvent,
     CompressEvent,
     ErrorEvent,
     Event,
@@ -23,12 +24,14 @@ from .flops import Cost, break_even, cost
 from .jsonl import JSONLRecorder
 from .limits import RecordLimits
 from .metrics import Metrics, RequestMetrics, measure, measure_requests
+from .metrics_recorder import MetricsRecorder
 from .reading import Trace, read_trace
 from .recorder import MemoryRecorder, TeeRecorder
 from .redaction import Redaction
 
 __all__ = [
     "BlockEvent",
+    "CallEvent",
     "CompressEvent",
     "Cost",
     "ErrorEvent",
@@ -37,6 +40,7 @@ __all__ = [
     "JSONLRecorder",
     "MemoryRecorder",
     "Metrics",
+    "MetricsRecorder",
     "OtherEvent",
     "PositionRecord",
     "RateEvent",

@@ -4,8 +4,8 @@ A request leaves `view` (the router's), `request`, one `block` per speculation b
 `error`; where contents are captured, a `text` for each text of its views before the `view` that names it;
 `compress` reports a compressor that failed and what took its place, `summary` what a summary by a model cost,
 `rate` what an adaptive ratio read and did, `gateway` what a gateway forwarded, `shadow` how an answer differs
-from the full view's. A compressor by a model adds `compress_progress` (how far it is) and `compress_fallback`
-(a text that it leaves to another).
+from the full view's, `call` what a client made of one call of a server. A compressor by a model adds
+`compress_progress` (how far it is) and `compress_fallback` (a text that it leaves to another).
 
 Invariants:
 - Fields an event type does not know are kept; so are events of unknown kinds, as `OtherEvent`.
@@ -20,22 +20,16 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import Field, TypeAdapter, ValidationError
 
 from ..messages import Text
 from .plain import plain_json
+from .records import FROM_JSON, BlockCount, Count, PositionRecord, Record, RoleTokens
 
 __all__ = [
     "KINDS",
     "BlockEvent",
+    "CallEvent",
     "CompressEvent",
     "ErrorEvent",
     "Event",
@@ -54,40 +48,8 @@ __all__ = [
     "parse_event",
 ]
 
-Count = Annotated[int, Field(ge=0, le=2**53)]  # what a page can count with
-BlockCount = Annotated[int, Field(ge=0, le=100_000)]  # metrics count each position of a block
 
-
-_FROM_JSON = {"from_json": True}  # what comes from a JSON file is plain already
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _plain(cls, data: Any, info: ValidationInfo) -> Any:
-        if info.context is _FROM_JSON or not isinstance(data, Mapping):
-            return data
-        return plain_json(data)
-
-
-class RoleTokens(_Record):
-    """A number of tokens for each reader of a prompt: the verifier, and the drafter's two passes."""
-
-    verifier: Count = 0
-    base: Count = 0
-    drafter: Count = 0
-
-    def __add__(self, other: RoleTokens) -> RoleTokens:
-        return RoleTokens.model_construct(  # sums of valid counts need no validation
-            verifier=self.verifier + other.verifier,
-            base=self.base + other.base,
-            drafter=self.drafter + other.drafter,
-        )
-
-
-class Event(_Record):
+class Event(Record):
     """What all events have: their kind, when (seconds since the epoch), and the request they belong to."""
 
     event: Text
@@ -130,6 +92,7 @@ class RequestEvent(Event):
     """
 
     event: Literal["request"] = "request"
+    model: Text | None = None
     arm: Text | None = None
     mode: Text | None = None
     gate: Text | None = None
@@ -142,43 +105,6 @@ class RequestEvent(Event):
     cached_tokens: RoleTokens = RoleTokens()
     fallback: Text | None = None
     queue_s: float | None = None
-
-
-class PositionRecord(_Record):
-    """One emitted position at level "detail".
-
-    `p_t`, `p_a`, `p_b`: the draft's probability by the verifier, by the drafter on the full view, and by the
-    drafter on the compressed one; `emitted_p_t` the emitted token's by the verifier. `is_argmax`: the
-    verifier alone would have emitted the same. `best_*`: each reader's likeliest tokens as [probability, id,
-    text], ids and texts only where contents are captured, as are `token_id`, `text` (what the token added to
-    the answer), `token` (its own text where that is another) and the same of `draft` and `argmax` where they
-    are other tokens. `is_trimmed`: behind the answer's end.
-    """
-
-    origin: Text
-    is_argmax: bool | None = None
-    emitted_p_t: float | None = None
-    p_t: float | None = None
-    p_a: float | None = None
-    p_b: float | None = None
-    divergence: float | None = None
-    gamma_eff: float | None = None
-    is_trimmed: bool = False
-    best_t: tuple[tuple[Any, ...], ...] = ()
-    best_a: tuple[tuple[Any, ...], ...] = ()
-    best_b: tuple[tuple[Any, ...], ...] = ()
-    token_id: int | None = None
-    text: Text | None = None
-    token: Text | None = None
-    draft_id: int | None = None
-    draft: Text | None = None
-    argmax_id: int | None = None
-    argmax: Text | None = None
-
-    @property
-    def is_changed(self) -> bool | None:
-        """Whether the full view changed the token; one that was drawn without any draft is not changed."""
-        return None if self.is_argmax is None else not self.is_argmax and self.origin != "plain"
 
 
 class BlockEvent(Event):
@@ -220,6 +146,38 @@ class ResponseEvent(Event):
     forwarded_tokens: RoleTokens = RoleTokens()
 
 
+class CallEvent(Event):
+    """A client's call of a server has ended, well or with an error; counts are what the server told.
+
+    `server` is its base URL; `mode` what the report names; `time_to_first_token_s` stands for streams only;
+    `text` is the whole answer, where contents are captured.
+    """
+
+    event: Literal["call"] = "call"
+    operation: Text | None = None
+    model: Text | None = None
+    server: Text | None = None
+    arm: Text | None = None
+    mode: Text | None = None
+    fallback: Text | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    is_stream: bool | None = None
+    finish_reason: Text | None = None
+    error_type: Text | None = None
+    elapsed_s: float = 0.0
+    time_to_first_token_s: float | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    reader_tokens: RoleTokens = RoleTokens()
+    cached_tokens: RoleTokens = RoleTokens()
+    num_drafted: Count = 0
+    num_accepted: Count = 0
+    num_fused: Count = 0
+    num_bonus: Count = 0
+    text: Text | None = None
+
+
 class CompressEvent(Event):
     """A compressor failed or was too slow; `fallback` names the rendition that took its place."""
 
@@ -258,6 +216,7 @@ class GatewayEvent(Event):
 
     event: Literal["gateway"] = "gateway"
     path: Text | None = None
+    model: Text | None = None
     view: Text | None = None
     speaks_asymspec: bool | None = None
     full_tokens: Count | None = None
@@ -304,6 +263,7 @@ KINDS = frozenset(
         "rate",
         "gateway",
         "shadow",
+        "call",
         "error",
     }
 )
@@ -321,6 +281,7 @@ _KNOWN: TypeAdapter[Event] = TypeAdapter(
         | RateEvent
         | GatewayEvent
         | ShadowEvent
+        | CallEvent
         | ErrorEvent,
         Field(discriminator="event"),
     ]
@@ -333,7 +294,7 @@ def parse_event(data: Mapping[str, Any], *, is_json: bool = False) -> Event:
     `is_json`: the data were read from strict JSON, so that nothing in them has to be made plain. Raises
     pydantic.ValidationError where even `event` or `timestamp_s` is missing or malformed.
     """
-    context = _FROM_JSON if is_json else None
+    context = FROM_JSON if is_json else None
     try:
         return _KNOWN.validate_python(data, context=context)
     except ValidationError:

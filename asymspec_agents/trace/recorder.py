@@ -8,7 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from ..errors import ConfigurationError
-from ..recording import Detail, Recorder, current_request, detail_of
+from ..recording import (
+    Detail,
+    Recorder,
+    current_request,
+    detail_of,
+    headers_to_send,
+    note_received,
+)
 from .events import Event, parse_event
 
 __all__ = ["Level", "MemoryRecorder", "Once", "TeeRecorder", "detail_at", "stamped"]
@@ -107,8 +114,8 @@ class MemoryRecorder:
 class TeeRecorder:
     """Passes each event on to several recorders, with one timestamp.
 
-    None gets what it did not ask for: contents are captured only if all of them capture contents, and
-    positions go to those that want detail.
+    None gets what it did not ask for: contents are captured only if all of them capture contents, those aside
+    that keep none whatever they are given (`keeps_no_content`), and positions go to those that want detail.
     """
 
     def __init__(self, *recorders: Recorder, clock: Callable[[], float] = time.time) -> None:
@@ -117,7 +124,8 @@ class TeeRecorder:
 
     @property
     def captures_content(self) -> bool:
-        return bool(self._recorders) and all(recorder.captures_content for recorder in self._recorders)
+        keeping = [r for r in self._recorders if not getattr(r, "keeps_no_content", False)]
+        return bool(keeping) and all(recorder.captures_content for recorder in keeping)
 
     @property
     def detail(self) -> Detail | None:
@@ -130,3 +138,14 @@ class TeeRecorder:
         fewer = {name: value for name, value in fields.items() if name != "positions"}
         for recorder in self._recorders:
             recorder.record(event, **(fewer if detail_of(recorder) is None else fields))
+
+    def received(self, request_id: str, headers: Mapping[str, str]) -> None:
+        """Passes a request's headers on."""
+        for recorder in self._recorders:
+            note_received(recorder, request_id, headers)
+
+    def to_send(self, request_id: str) -> Mapping[str, str]:
+        """All headers that any of them wants sent."""
+        return {
+            n: v for recorder in self._recorders for n, v in headers_to_send(recorder, request_id).items()
+        }

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from .events import (
     BlockEvent,
+    CallEvent,
     CompressEvent,
     ErrorEvent,
     Event,
@@ -298,7 +299,7 @@ def remarks(call: Call) -> list[str]:
     for event in call.others:
         if isinstance(event, CompressEvent):
             said.append(f"compressor {event.compressor} failed ({event.reason}); {event.fallback} instead")
-        elif not isinstance(event, OtherEvent) or event.event.endswith(("failed", "fallback")):
+        elif not isinstance(event, CallEvent | OtherEvent) or event.event.endswith(("failed", "fallback")):
             said.append(event.event.replace("_", " "))
     return said
 

@@ -80,7 +80,9 @@ def test_every_link_leads_somewhere(site: Path) -> None:
             place, fragment = urldefrag(link)
             target = (path.parent / unquote(place)).resolve() if place else path
             target = target / "index.html" if target.is_dir() else target
-            is_there = target.is_file() and (not fragment or target not in pages or fragment in pages[target].ids)
+            is_there = target.is_file() and (
+                not fragment or target not in pages or fragment in pages[target].ids
+            )
             if not is_there and fragment != "__skip":
                 dead.append(f"{path.relative_to(site)}: {link}")
     assert dead == []
@@ -116,9 +118,7 @@ def address(site: Path) -> Iterator[str]:
         def log_message(self, format: str, *args: Any) -> None:
             """Says nothing."""
 
-    server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(site))
-    )
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(site)))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/"
@@ -161,8 +161,14 @@ def test_the_calculator_follows_the_cost_model(tab: Any, address: str) -> None:
     acceptance, emitted = _emitted_per_block(chance, k + 1)
     text = _calculated(
         tab,
-        **{"verifier": verifier, "drafter": drafter, "full": full, "compressed": compressed},
-        **{"full_cached": 50, "compressed_cached": 25, "answer": answer, "k": k},
+        verifier=verifier,
+        drafter=drafter,
+        full=full,
+        compressed=compressed,
+        full_cached=50,
+        compressed_cached=25,
+        answer=answer,
+        k=k,
         acceptance=100 * acceptance,
     )
     prefill = verifier * compressed * 0.75 + drafter * (full * 0.5 + compressed * 0.75)
