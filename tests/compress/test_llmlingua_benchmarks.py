@@ -71,6 +71,7 @@ def test_figures_are_what_they_are_called() -> None:
     assert llmlingua_quality.summary([None, 1.0, 1.0]) == {"mean": 1.0, "interval": [1.0, 1.0], "n": 2}
 
 
+@pytest.mark.full
 def test_speed(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     prompt_compressor = pytest.importorskip("llmlingua.prompt_compressor")
     from benchmarks import llmlingua_speed

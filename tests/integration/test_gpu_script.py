@@ -32,6 +32,7 @@ def pair() -> ExactPair:
     return ExactPair.build(torch.device("cpu"), 60)
 
 
+@pytest.mark.full
 def test_the_script_runs_with_torch_and_transformers_alone(tmp_path: Path) -> None:
     for package in ("pydantic", "bm25s", "smolagents"):
         (tmp_path / f"{package}.py").write_text("raise ImportError('blocked')\n", encoding="utf-8")

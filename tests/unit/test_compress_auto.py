@@ -172,6 +172,7 @@ REPETITIVE = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("piece", REPETITIVE)
 def test_cost_stays_linear_on_repetitive_content(piece: str) -> None:
     text = '["' + piece * (300_000 // len(piece))  # what is quadratic would not end

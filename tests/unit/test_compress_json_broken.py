@@ -82,18 +82,23 @@ JSON_VALUES = st.recursive(
 )
 
 
+def test_a_text_that_breaks_in_its_only_element_is_refused() -> None:
+    with pytest.raises(ValueError, match="next to nothing"):
+        mend('["\\u001f\\u001f\\u"')
+
+
 @given(value=st.lists(JSON_VALUES, min_size=1), data=st.data())
 def test_any_cut_or_hole_is_read_without_loss_of_what_stands_before_it(value: list[Any], data: Any) -> None:
     whole = json.dumps(value)
     at = data.draw(st.integers(1, len(whole) - 1))
     insert = data.draw(st.sampled_from(["", '"', "]", "{", "x", ","]))
     broken = whole[:at] + insert + data.draw(st.sampled_from(["", whole[at:]]))
+    num_whole = sum(len(json.dumps(value[: n + 1])) <= at for n in range(len(value)))
     try:
         read: Any = json.loads(write(mend(broken).value), parse_int=str)
-    except ValueError:  # nearly all of it comes behind the place where it breaks
-        assert at < 0.2 * len(broken)
+    except ValueError:  # nearly all of it is, or comes behind, the element in which it breaks
+        assert len(json.dumps(value[:num_whole])) - 2 < 0.2 * len(broken)
         return
-    num_whole = sum(len(json.dumps(value[: n + 1])) <= at for n in range(len(value)))
     assert isinstance(read, list | dict)
     if isinstance(read, list) and not broken.startswith(("[[", "[{", "[(")):
         assert len(read) >= min(num_whole, 1)

@@ -310,6 +310,7 @@ def test_a_containers_share_of_the_machine_counts(tmp_path: Path) -> None:
     assert available_bytes(meminfo, tmp_path) == 3000
 
 
+@pytest.mark.full
 def test_this_installation_is_described(capsys: pytest.CaptureFixture[str]) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "integrations")))}
     run = subprocess.run(

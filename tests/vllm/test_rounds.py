@@ -19,6 +19,7 @@ from .machine import BLOCK_SIZE, K, Machine, Request, options, prompts  # noqa: 
 from .paper_drafter import VOCAB  # noqa: E402
 
 
+@pytest.mark.full
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_every_token_is_the_naive_one_whatever_happens_around_it(seed: int) -> None:
