@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from asymspec_agents.diagnosis.installation_checks import MAIN_PACKAGES
 from tests.architecture import ROOT, Module, modules
 
 if sys.version_info >= (3, 11):
@@ -220,6 +221,13 @@ def test_a_missing_dependency_names_an_extra_that_brings_it() -> None:
                 if extra is not None and package is not None:
                     assert package in extras[str(extra)], f"{module.place}:{call.lineno}: not in [{extra}]"
     assert found
+
+
+def test_doctor_tells_each_extra_by_packages_that_it_brings() -> None:
+    extras = _extras()
+    for extra, packages in MAIN_PACKAGES.items():
+        brought = extras[extra] | (extras["engine"] if extra == "server" else set())
+        assert {package.replace("-", "_") for package in packages} <= brought, extra
 
 
 def test_all_is_every_extra_that_fits_together_but_dev() -> None:

@@ -80,7 +80,7 @@ def defined_spans(text: str, query: str) -> list[tuple[int, int]]:
     sure, words = named_in(query)
     lines = text.split("\n")
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
-    folded = text.casefold()  # to leave names that stand nowhere before a search by pattern, which is slow
+    folded = _folded(text)  # to leave names that stand nowhere before a search by pattern, which is slow
     for names in (sure, words):
         present = [name for name in names if all(part.casefold() in folded for part in _PART.findall(name))]
         found = sorted({line for name in present for line in _defined_at(text, lines, starts, name)})
@@ -94,6 +94,11 @@ def defined_spans(text: str, query: str) -> list[tuple[int, int]]:
         if spans:
             return spans
     return []
+
+
+def _folded(text: str) -> str:
+    """The text with every character that a pattern takes for an ASCII letter, whatever its case, as that."""
+    return text.replace("\u0130", "i").replace("\u0131", "i").casefold()  # Turkish i: folding gives others
 
 
 def _defined_at(text: str, lines: Sequence[str], starts: Sequence[int], name: str) -> Iterator[int]:

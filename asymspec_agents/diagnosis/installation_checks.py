@@ -12,7 +12,7 @@ from .finding import Check, Finding
 from .installation import DISTRIBUTION, INTEGRATIONS, Installation
 from .requirements import Requirement, fits
 
-__all__ = ["INSTALLATION_CHECKS"]
+__all__ = ["INSTALLATION_CHECKS", "MAIN_PACKAGES"]
 
 GB = 1e9
 PAIR = (DEFAULT_PAIR.verifier, DEFAULT_PAIR.drafter)

@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import ast
+import re
+import string
+import sys
 
 import pytest
 
 from asymspec_agents.compress import AutoCompressor
+from asymspec_agents.compress.named_source import defined_spans
 from asymspec_agents.tokens import EstimateCounter
 
 COUNTER = EstimateCounter()
@@ -137,3 +141,11 @@ def test_of_a_long_function_the_beginning_is_shown_and_stays_python() -> None:
     assert "def compute_vat(order):\n    step_0 = order + 0\n    step_1 = order + 1\n" in made.text
     assert COUNTER.count(made.text) <= 600
     ast.parse(made.text)
+
+
+def test_a_name_is_found_in_whatever_letters_count_as_its_own() -> None:
+    letters = "".join(map(chr, [*range(0xD800), *range(0xE000, sys.maxunicode + 1)]))
+    for letter in string.ascii_lowercase:
+        for spelled_so in re.findall(letter, letters, re.IGNORECASE):
+            text = f"def q{spelled_so}q_name(x):\n    return x\n"
+            assert defined_spans(text, f"`q{letter}q_name()`") == [(0, len(text))], repr(spelled_so)

@@ -17,18 +17,13 @@ import pytest
 from asymspec_agents.cli import main as cli
 from asymspec_agents.diagnosis.finding import Check, Finding, run_checks
 from asymspec_agents.diagnosis.installation import Installation
-from asymspec_agents.diagnosis.installation_checks import INSTALLATION_CHECKS, MAIN_PACKAGES
+from asymspec_agents.diagnosis.installation_checks import INSTALLATION_CHECKS
 from asymspec_agents.diagnosis.machine import available_bytes, usable_cores
 from asymspec_agents.diagnosis.probe import Probe, child, run_probe
 from asymspec_agents.diagnosis.requirements import read_requirements
 from asymspec_agents.errors import WeightsError
 from asymspec_agents.weights import PRESETS, CachedModel
 from tests.architecture import ROOT
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 # As hatchling writes them: sorted, and what an included extra brings repeated under the one that includes it.
 FLATTENED = read_requirements(
@@ -348,11 +343,3 @@ def test_an_extra_whose_main_package_is_there_lacks_the_others(tmp_path: Path) -
     found = diagnose(tmp_path, requirements=FLATTENED, versions=versions)
     assert found["extra server"].status == "FAIL"
     assert "filelock" in found["extra server"].found
-
-
-def test_the_main_packages_are_those_that_their_extras_require() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    for extra, names in MAIN_PACKAGES.items():
-        own = extras[extra] + (extras["engine"] if extra == "server" else [])
-        found = {requirement.name for requirement in read_requirements(own)}
-        assert set(names) <= found, extra
