@@ -59,6 +59,12 @@ class Connection:
         async with self._answer("GET", path, None, None) as response:
             return read_object(await response.aread())
 
+    async def text(self, path: str) -> str:
+        """What stands at `path`, as text. Raises ServerError with the status for an error answer."""
+        async with self._answer("GET", path, None, None) as response:
+            await response.aread()
+            return response.text
+
     async def post(
         self,
         path: str,

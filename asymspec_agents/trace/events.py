@@ -239,11 +239,15 @@ class ShadowEvent(Event):
 
 
 class ErrorEvent(Event):
-    """A request ended without an answer; `forwarded_tokens` is the work done for it until then."""
+    """A request ended without an answer; `forwarded_tokens` is the work done for it until then.
+
+    A refusal comes before any work, so no RequestEvent precedes it.
+    """
 
     event: Literal["error"] = "error"
     error_type: Text | None = None
     message: Text | None = None
+    is_refusal: bool = False
     forwarded_tokens: RoleTokens = RoleTokens()
 
 

@@ -185,8 +185,11 @@ class MetricsRecorder:
             self._observe(names.DECODE, max(0.0, event.elapsed_s - event.prefill_s))
 
     def _failed(self, event: ErrorEvent) -> None:
-        self._end(event.request_id, "aborted" if event.error_type == ABORTED else "failed")
         self._add(names.ERRORS, 1, event.error_type)
+        if event.is_refusal:  # nothing began; the same id may be another request's
+            self._add(names.REQUESTS, 1, "unknown", "unknown", "refused")
+            return
+        self._end(event.request_id, "aborted" if event.error_type == ABORTED else "failed")
         self._forwarded(event)
 
     def _forwarded(self, event: ResponseEvent | ErrorEvent) -> None:

@@ -249,11 +249,11 @@ def tell(events: Iterable[Event], *, title: str = "", notes: Sequence[str] = ())
         call = current.get(event.request_id)
         if call is None or _begins_another(call, event):
             again = Call(len(calls) + 1, event.request_id)
-            if call is not None and call.error is not None and isinstance(event, RequestEvent):
-                again.view = call.view  # it is tried again
+            if call is not None and call.error is not None and isinstance(event, RequestEvent | ErrorEvent):
+                again.view = None if waiting else call.view  # it is tried again
             call = current[event.request_id] = again
             calls.append(call)
-        if isinstance(event, RequestEvent) and call.view is None and waiting:
+        if isinstance(event, RequestEvent | ErrorEvent) and call.view is None and waiting:
             if len(waiting) == 1:
                 call.view = waiting[0]
             else:  # one of them was refused, or calls overlap: none is better than another call's view
@@ -271,8 +271,8 @@ def tell(events: Iterable[Event], *, title: str = "", notes: Sequence[str] = ())
 
 def _begins_another(call: Call, event: Event) -> bool:
     """Whether the event cannot belong to the call that had its id last."""
-    if isinstance(event, RequestEvent):
-        return call.request is not None
+    if isinstance(event, RequestEvent) or (isinstance(event, ErrorEvent) and event.is_refusal):
+        return call.request is not None or call.error is not None
     has_gone_on = call.request or call.gateway or call.response or call.error
     return isinstance(event, ViewEvent) and call.view is not None and has_gone_on is not None
 

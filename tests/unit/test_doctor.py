@@ -17,7 +17,7 @@ import pytest
 from asymspec_agents.cli import main as cli
 from asymspec_agents.diagnosis.finding import Check, Finding, run_checks
 from asymspec_agents.diagnosis.installation import Installation
-from asymspec_agents.diagnosis.installation_checks import INSTALLATION_CHECKS
+from asymspec_agents.diagnosis.installation_checks import DEFAULT_PAIR_CHECKS, INSTALLATION_CHECKS
 from asymspec_agents.diagnosis.machine import available_bytes, usable_cores
 from asymspec_agents.diagnosis.probe import Probe, child, run_probe
 from asymspec_agents.diagnosis.requirements import read_requirements
@@ -78,7 +78,7 @@ def diagnose(tmp_path: Path, **changes: Any) -> dict[str, Finding]:
         "try_modules": lambda modules: Probe(FACTS),
         **changes,
     }
-    findings = list(run_checks(INSTALLATION_CHECKS, Installation(**facts), 30))
+    findings = list(run_checks((*INSTALLATION_CHECKS, *DEFAULT_PAIR_CHECKS), Installation(**facts), 30))
     by_name = {finding.name: finding for finding in findings}
     assert len(by_name) == len(findings)
     for finding in findings:
@@ -91,7 +91,7 @@ def test_a_good_installation_has_nothing_to_mend(tmp_path: Path) -> None:
     assert {finding.status for finding in found.values()} == {"ok", "info"}
     assert list(found) == [
         *("python", "package", "base packages", "extra engine", "extra server", "extra smolagents"),
-        *("cache", "models", "memory", "imports", "threads", "dtype", "gpu"),
+        *("cache", "imports", "threads", "dtype", "gpu", "models", "memory"),
     ]
     assert "pytest" not in found["imports"].found
     assert [name for name, finding in found.items() if finding.status == "info"] == [
