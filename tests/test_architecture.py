@@ -57,6 +57,7 @@ SERVER = ("asymspec_agents/server/",)
 GATEWAY = ("asymspec_agents/gateway/",)
 CLI = ("asymspec_agents/cli/",)
 PROBE = ("asymspec_agents/diagnosis/probe.py",)
+PAIR = ("asymspec_agents/diagnosis/pair.py",)
 LANGCHAIN = ("integrations/langchain_asymspec/",)
 SMOLAGENTS = ("integrations/smolagents_asymspec/",)
 VLLM = ("integrations/vllm_asymspec/",)
@@ -70,7 +71,7 @@ WORKER = ("asymspec_agents/attachments/worker/",)
 # Optional packages: which files may need them to be imported, and which may import them inside a function.
 OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "torch": (ENGINE + DECODING + VLLM + LLMLINGUA, LAZY_ENGINE + PROBE + CAPTIONERS),
-    "transformers": (ENGINE + LLMLINGUA, LAZY_ENGINE + WEIGHTS + CAPTIONERS),
+    "transformers": (ENGINE + LLMLINGUA, LAZY_ENGINE + WEIGHTS + CAPTIONERS + PAIR),
     "numpy": (ENGINE + VLLM + LLMLINGUA, COMPRESS + ATTACHMENTS),
     "jinja2": (ENGINE, ()),
     "tokenizers": ((), ENGINE),
