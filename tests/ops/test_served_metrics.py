@@ -122,12 +122,15 @@ def test_a_server_without_metrics_has_none() -> None:
 
 def test_a_client_that_leaves_is_told_from_one_that_fails() -> None:
     memory, metrics = MemoryRecorder(captures_content=True), MetricsRecorder(("client",))
-    with running(create_app({"held": HeldBackend(is_held=False)})) as url:
+    held = HeldBackend()  # a stream that is left must not have come whole before
+    with running(create_app({"held": held})) as url:
         recorder = TeeRecorder(memory, metrics)
         with contextlib.closing(HTTPBackend(url, recorder=recorder)) as backend:
             request = ChatRequest(messages=[{"role": "user", "content": "secret-word"}])
+            held.let_go(3)
             backend.generate(request)
             stream = backend.stream(request)
+            held.let_go(1)
             next(stream)
             stream.close()
             with pytest.raises(ConfigurationError):
