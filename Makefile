@@ -11,7 +11,7 @@ HAS_VLLM := $(filter Linux-x86_64,$(shell uname -sm | tr " " "-"))
 export OMP_WAIT_POLICY ?= passive
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-fast lint references clean
+.PHONY: help demo test test-slow test-fast lint docs references clean
 
 help:
 	@echo "make demo       run an agent on the real models, AsymSpec against its baselines"
@@ -20,13 +20,14 @@ help:
 	@echo "make test-slow  what takes many minutes: the second runner on two ranks, compiled and on the real pair, the benchmark"
 	@echo "make references install the scorers that tests of evals compare with"
 	@echo "make lint       ruff and mypy"
+	@echo "make docs       the documentation site, in site/"
 	@echo "make clean      remove the virtual environment and what builds and tests leave behind"
 
 $(READY): pyproject.toml $(wildcard $(CONSTRAINTS))
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or later is needed")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --upgrade pip
-	$(BIN)/python -m pip install $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[all,dev,evals]"
+	$(BIN)/python -m pip install $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[all,dev,docs,evals]"
 	touch $@
 
 # vLLM in an environment of its own: its imports change how torch and warnings behave for everything else.
@@ -86,7 +87,11 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The variable silences the theme's notice about its own future, which would stand where warnings do.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 clean:
-	rm -rf $(VENV) $(VLLM) build dist *.egg-info .coverage .coverage.* .coverage-gate.txt
+	rm -rf $(VENV) $(VLLM) build dist site *.egg-info .coverage .coverage.* .coverage-gate.txt
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

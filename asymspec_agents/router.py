@@ -7,6 +7,7 @@ compressor (renditions marked degraded aside). What it caches are counts and ren
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,13 +17,14 @@ from .compress.auto import AutoCompressor
 from .compress.base import Compressor
 from .messages import Message, ToolSpec, parse_messages, parse_tools
 from .protocol import Edit
-from .recording import NULL_RECORDER, Recorder
+from .recording import NULL_RECORDER, Recorder, detail_of
 from .rendition_cache import RenditionCache
 from .store import ContentStore, MemoryStore
 from .tokens import EstimateCounter, TokenCounter
 from .views.fitting import Conversation, Fitter, PromptCounter
 from .views.policy import ViewPolicy
 from .views.rate import RateState
+from .views.recorded import recorded_view, task_digest
 from .views.renditions import Renditions
 from .views.replay import Fold, Tier
 from .views.routed import PartChange, RoutedContext, RoutingReport
@@ -108,6 +110,7 @@ class ContextRouter:
         task: str | None = None,
     ) -> RoutedContext:
         """The same as `route` for messages whose attachments have been read."""
+        started = time.monotonic()
         policy, count = self.policy, self._renditions.count
         full_tools = parse_tools(tools)
         docs = shorten_docs(read.shortened, tool_docs, count, policy.min_gain)
@@ -151,8 +154,9 @@ class ContextRouter:
             num_images=read.num_images,
             num_degraded_attachments=read.num_degraded,
         )
-        record_view(self._recorder, report)
-        return RoutedContext(original.shown(full.fold), edits, full_tools, short_tools, report)
+        routed = RoutedContext(original.shown(full.fold), edits, full_tools, short_tools, report)
+        record_view(self._recorder, routed, time.monotonic() - started, original.history)
+        return routed
 
     async def aroute(
         self,
@@ -167,10 +171,28 @@ class ContextRouter:
         return await asyncio.to_thread(self.route, messages, tools, tool_docs=tool_docs, rate=rate, task=task)
 
 
-def record_view(recorder: Recorder, report: RoutingReport) -> None:
-    """Records a call's `view` event: counts, never a content."""
+def record_view(
+    recorder: Recorder, routed: RoutedContext, elapsed_s: float, history: History | None = None
+) -> None:
+    """Records a call's `view` event: counts; its messages by digest where contents or detail are wanted.
+
+    With contents, the texts themselves come before it. `history` is what was read in the full view.
+    """
+    if recorder is NULL_RECORDER:
+        return
+    report = routed.report
+    both: dict[str, Any] = {}
+    if recorder.captures_content or detail_of(recorder) is not None:
+        recorded = recorded_view(routed, history)
+        both = {"messages": recorded.messages}
+        if recorder.captures_content:
+            for digest, text in recorded.texts.items():
+                recorder.record("text", digest=digest, text=text)
     recorder.record(
         "view",
+        elapsed_s=elapsed_s,
+        task_digest=task_digest(routed.full),
+        **both,
         num_messages=report.num_messages,
         num_turns=report.num_turns,
         num_edits=report.num_edits,

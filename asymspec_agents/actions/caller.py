@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 from ..backends.answer import ChatResponse
 from ..backends.base import Backend
-from ..backends.request import ChatRequest
+from ..backends.request import ChatRequest, new_request_id
 from ..compress.tool_docs import signature_schema
 from ..errors import ActionError, ConfigurationError
 from ..messages import Message, ToolSpec, parse_tools
 from ..protocol import AsymSpecOptions
+from ..recording import for_request
 from ..router import ContextRouter
 from ..views.routed import RoutedContext
 from ..views.tool_view import ToolDoc
@@ -104,8 +105,10 @@ class ActionCaller:
         """
         tries = _Tries(self, messages)
         while True:
-            routed = self._router.route(tries.history, tool_docs=self._docs)
-            step = tries.take(routed, self._backend.generate(self._request(routed)))
+            request_id = new_request_id()
+            with for_request(request_id):
+                routed = self._router.route(tries.history, tool_docs=self._docs)
+            step = tries.take(routed, self._backend.generate(self._request(routed, request_id)))
             if step is not None:
                 return step
 
@@ -113,14 +116,16 @@ class ActionCaller:
         """The same as `call`, awaited."""
         tries = _Tries(self, messages)
         while True:
-            routed = await self._router.aroute(tries.history, tool_docs=self._docs)
-            step = tries.take(routed, await self._backend.agenerate(self._request(routed)))
+            request_id = new_request_id()
+            with for_request(request_id):
+                routed = await self._router.aroute(tries.history, tool_docs=self._docs)
+            step = tries.take(routed, await self._backend.agenerate(self._request(routed, request_id)))
             if step is not None:
                 return step
 
-    def _request(self, routed: RoutedContext) -> ChatRequest:
+    def _request(self, routed: RoutedContext, request_id: str) -> ChatRequest:
         asymspec = routed.request(self._options)
-        return ChatRequest(messages=routed.full, asymspec=asymspec, **self._fields)
+        return ChatRequest(messages=routed.full, asymspec=asymspec, request_id=request_id, **self._fields)
 
     def read(self, response: ChatResponse, text: str) -> tuple[Action, ...]:
         """The actions of an answer; none where it is prose and may be. Raises ActionError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -80,7 +81,9 @@ class Backend(ABC):
             except BaseException as error:  # handed to the awaiting caller
                 put(error)
 
-        thread = threading.Thread(target=pump, name=f"asymspec-{request.request_id[:8]}", daemon=True)
+        context = contextvars.copy_context()  # what is recorded there belongs to the caller's trace
+        name = f"asymspec-{request.request_id[:8]}"
+        thread = threading.Thread(target=context.run, args=(pump,), name=name, daemon=True)
         thread.start()
         try:
             while True:

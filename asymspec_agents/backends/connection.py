@@ -59,21 +59,35 @@ class Connection:
         async with self._answer("GET", path, None, None) as response:
             return read_object(await response.aread())
 
+    async def text(self, path: str) -> str:
+        """What stands at `path`, as text. Raises ServerError with the status for an error answer."""
+        async with self._answer("GET", path, None, None) as response:
+            await response.aread()
+            return response.text
+
     async def post(
-        self, path: str, body: Mapping[str, Any], request_id: str | None = None
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        request_id: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Mapping[str, Any]:
-        """The JSON object that answers `body`."""
-        async with self._answer("POST", path, body, request_id) as response:
+        """The JSON object that answers `body`; `headers` go with this request alone."""
+        async with self._answer("POST", path, body, request_id, headers) as response:
             return read_object(await response.aread())
 
     async def events(
-        self, path: str, body: Mapping[str, Any], request_id: str
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        request_id: str,
+        headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[Mapping[str, Any]]:
         """The JSON objects of the stream that answers `body`, to its end.
 
         Raises ConnectionFailedError where the connection ends without the stream's own end.
         """
-        async with self._answer("POST", path, body, request_id) as response:
+        async with self._answer("POST", path, body, request_id, headers) as response:
             kind = response.headers.get("content-type", "")
             if not kind.startswith("text/event-stream"):
                 raise BackendError(f"{self._options.base_url} answered a stream request with {kind!r}")
@@ -89,13 +103,18 @@ class Connection:
 
     @contextlib.asynccontextmanager
     async def _answer(
-        self, method: str, path: str, body: Mapping[str, Any] | None, request_id: str | None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        request_id: str | None,
+        headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[httpx.Response]:
         """A successful response, its body unread; whatever goes wrong is raised as an exception of ours."""
         server = self._options.base_url
         named = f" (request {request_id})" if request_id else ""
         try:
-            response = await self._sent(method, path, body, request_id)
+            response = await self._sent(method, path, body, request_id, headers)
             try:
                 if response.status_code >= 300:
                     await self._raise(response)
@@ -134,9 +153,14 @@ class Connection:
         raise_error(status, _error_body(await response.aread()), server)
 
     async def _sent(
-        self, method: str, path: str, body: Mapping[str, Any] | None, request_id: str | None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        request_id: str | None,
+        more: Mapping[str, str] | None,
     ) -> httpx.Response:
-        headers: dict[str, str] = {}
+        headers = dict(more or {})
         content: bytes | None = None
         if request_id is not None:
             headers["x-request-id"] = _header_id(request_id)

@@ -13,11 +13,13 @@ from typing import Literal
 
 from ..errors import BackendError, ConfigurationError, RequestAbortedError
 from ..messages import Message, ToolSpec
+from ..recording import NULL_RECORDER, Recorder
 from ..wire.reading import ChunkReader, read_response
 from .answer import ChatDelta, ChatResponse
 from .base import Backend, Capabilities, PromptCounter
 from .connection_options import ConnectionOptions
 from .plain_arms import check_arm
+from .recorded_call import CallRecord
 from .remote import Remote, closed_error
 from .request import AnyRequest
 
@@ -35,7 +37,8 @@ class HTTPBackend(Backend):
     an error, or ("warn") answers from the full context after one warning. `model` defaults to the server's
     verifier. Closing a stream, cancelling a task or setting `abort` closes the connection, which makes the
     server stop. A refusal comes back as the exception a LocalBackend raises; further errors are
-    ConnectionFailedError, ResponseTimeoutError, ServerError and NotAsymSpecError.
+    ConnectionFailedError, ResponseTimeoutError, ServerError and NotAsymSpecError. `recorder` is given one
+    `call` event a call, when it has ended.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class HTTPBackend(Backend):
         connect_timeout_s: float = 10.0,
         max_retries: int = 3,
         headers: Mapping[str, str] | None = None,
+        recorder: Recorder = NULL_RECORDER,
     ) -> None:
         if on_missing_asymspec not in ("error", "warn"):
             raise ConfigurationError(f"on_missing_asymspec={on_missing_asymspec!r} must be 'error' or 'warn'")
@@ -61,6 +65,7 @@ class HTTPBackend(Backend):
             headers=dict(headers or {}),
         )
         self._server = Remote(options, model, on_missing_asymspec)
+        self._recorder = recorder
         self.arm = "asymspec"
         self._model: str | None = None  # where it is not the one all arms share
 
@@ -90,7 +95,7 @@ class HTTPBackend(Backend):
 
     def _sibling(self, arm: str, model: str | None) -> HTTPBackend:
         other = object.__new__(type(self))
-        other._server = self._server
+        other._server, other._recorder = self._server, self._recorder
         other.arm, other._model = arm, model
         return other
 
@@ -167,28 +172,42 @@ class HTTPBackend(Backend):
         """Ends what is running and closes the connections, those of other arms too."""
         self._server.loop.stop()
 
+    def _record(self, request: AnyRequest, *, is_stream: bool) -> CallRecord:
+        return CallRecord(self._recorder, request, self.base_url, self.arm, is_stream=is_stream)
+
     async def _whole(self, request: AnyRequest) -> ChatResponse:
-        call = await self._server.call(request, self.arm, self._model)
-        answer = await self._server.connection().post(call.path, call.body, request.request_id)
-        response = read_response(answer)
-        return replace(response, report=call.report(response.report, response.usage))
+        with self._record(request, is_stream=False) as record:
+            call = await self._server.call(request, self.arm, self._model)
+            headers = record.sent(call)
+            answer = await self._server.connection().post(call.path, call.body, request.request_id, headers)
+            response = read_response(answer)
+            response = replace(response, report=call.report(response.report, response.usage))
+            record.whole(response)
+            return response
 
     async def _pump(self, request: AnyRequest, put: Callable[[ChatDelta], object]) -> None:
         async for delta in self._deltas(request):
             put(delta)
 
     async def _deltas(self, request: AnyRequest) -> AsyncIterator[ChatDelta]:
-        call = await self._server.call(request, self.arm, self._model)
-        body = {**call.body, "stream": True, "stream_options": {"include_usage": True}}
-        reader = ChunkReader()
-        async for chunk in self._server.connection().events(call.path, body, request.request_id):
-            delta = reader.feed(chunk)
-            if delta is not None:
-                yield delta
-        if not reader.is_whole:
-            raise BackendError("the server ended the stream without a finish reason")
-        last = reader.last()
-        yield replace(last, report=call.report(last.report, last.usage))
+        with self._record(request, is_stream=True) as record:
+            call = await self._server.call(request, self.arm, self._model)
+            headers = record.sent(call)
+            body = {**call.body, "stream": True, "stream_options": {"include_usage": True}}
+            reader = ChunkReader()
+            events = self._server.connection().events(call.path, body, request.request_id, headers)
+            async for chunk in events:
+                delta = reader.feed(chunk)
+                if delta is not None:
+                    record.delta(delta)
+                    yield delta
+            if not reader.is_whole:
+                raise BackendError("the server ended the stream without a finish reason")
+            last = reader.last()
+            last = replace(last, report=call.report(last.report, last.usage))
+            record.delta(last)
+            record.end(last.finish_reason, last.usage, last.report)
+            yield last
 
 
 def _check_whole(end: Future[None]) -> None:

@@ -11,7 +11,13 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from ..decoding.modes import MODES
-from ..errors import ConfigurationError, ContextOverflowError, MissingDependencyError, UnsupportedRequestError
+from ..errors import (
+    AsymSpecError,
+    ConfigurationError,
+    ContextOverflowError,
+    MissingDependencyError,
+    UnsupportedRequestError,
+)
 from ..messages import Message, ToolSpec
 from ..protocol import AsymSpecOptions
 from ..recording import NULL_RECORDER, Recorder
@@ -121,8 +127,18 @@ class LocalBackend(Backend):
 
     def stream(self, request: AnyRequest, *, abort: threading.Event | None = None) -> Iterator[ChatDelta]:
         """The answer step by step; a request that cannot be served is refused here, before a model runs."""
-        decode = self._decode_request(request, _check_supported(request))
-        self.engine.check_room(decode)
+        try:
+            decode = self._decode_request(request, _check_supported(request))
+            self.engine.check_room(decode)
+        except AsymSpecError as error:
+            self.engine.recorder.record(
+                "error",
+                request_id=request.request_id,
+                error_type=type(error).__name__,
+                message=str(error),
+                is_refusal=True,
+            )
+            raise
         return self._deltas(request, decode, abort)
 
     def _deltas(

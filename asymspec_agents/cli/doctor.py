@@ -1,4 +1,4 @@
-"""`asymspec doctor`: checks an installation or a server, and says what to fix."""
+"""`asymspec doctor`: checks an installation, a pair of models or a server, and says what to fix."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -14,10 +15,14 @@ from typing import Any
 from ..config import from_env
 from ..diagnosis.finding import Finding, run_checks
 from ..diagnosis.installation import Installation
-from ..diagnosis.installation_checks import INSTALLATION_CHECKS
+from ..diagnosis.installation_checks import DEFAULT_PAIR_CHECKS, INSTALLATION_CHECKS
+from ..diagnosis.operation_checks import OPERATION_CHECKS
+from ..diagnosis.pair import ChosenPair
+from ..diagnosis.pair_checks import PAIR_CHECKS
 from ..diagnosis.server_checks import SERVER_CHECKS
 from ..diagnosis.target import Target
 from ..diagnosis.vllm_checks import VLLM_CHECKS
+from ..errors import ConfigurationError
 
 __all__ = ["add_parser", "run"]
 
@@ -29,6 +34,12 @@ def add_parser(subparsers: Any) -> None:
     """Adds the `doctor` command to an argparse subparsers object."""
     parser = subparsers.add_parser("doctor", help="check the installation or a server, and say what to fix")
     parser.add_argument("url", nargs="?", metavar="URL", help="a server; without it, the installation")
+    for role in ("verifier", "drafter"):
+        parser.add_argument(
+            f"--{role}",
+            metavar="MODEL",
+            help="a preset, folder or hub name: whether this pair works together",
+        )
     parser.add_argument("--api-key", metavar="KEY", help="the server's key (default: ASYMSPEC_API_KEY)")
     parser.add_argument(
         "--timeout",
@@ -54,13 +65,16 @@ def run(args: argparse.Namespace) -> int:
     """Exit code 0, or 1 where a check failed; prints each finding as soon as it is there."""
     with contextlib.ExitStack() as stack:
         if args.url is None:
-            here = Installation.here(max(1.0, args.timeout - MARGIN_S))
-            findings, secrets = run_checks((*INSTALLATION_CHECKS, *VLLM_CHECKS), here, args.timeout), []
+            findings, secrets = _local(args), []
+        elif args.verifier or args.drafter:
+            raise ConfigurationError(
+                "--verifier and --drafter are models on this machine; the server at URL names its own"
+            )
         else:
             api_key = from_env().api_key if args.api_key is None else args.api_key
             server = Target(args.url, api_key, args.timeout)
             stack.callback(server.close)
-            findings = run_checks(SERVER_CHECKS, server, args.timeout)
+            findings = run_checks((*SERVER_CHECKS, *OPERATION_CHECKS), server, args.timeout)
             secrets = [api_key or "", *_credentials(args.url)]
         shown = _clean(findings, secrets)
         if args.json:
@@ -72,6 +86,21 @@ def run(args: argparse.Namespace) -> int:
                 _print(finding)
                 done.append(finding)
     return 1 if any(finding.status == "FAIL" for finding in done) else 0
+
+
+def _local(args: argparse.Namespace) -> Iterator[Finding]:
+    """What the installation and the pair give, in one time limit."""
+    if bool(args.verifier) != bool(args.drafter):
+        missing = "drafter" if args.verifier else "verifier"
+        raise ConfigurationError(f"--{missing} is missing: a pair is a verifier and a drafter")
+    end = time.monotonic() + args.timeout
+    here = Installation.here(max(1.0, args.timeout - MARGIN_S))
+    if not args.verifier:
+        yield from run_checks((*INSTALLATION_CHECKS, *VLLM_CHECKS, *DEFAULT_PAIR_CHECKS), here, args.timeout)
+        return
+    yield from run_checks((*INSTALLATION_CHECKS, *VLLM_CHECKS), here, args.timeout)
+    pair = ChosenPair(args.verifier, args.drafter, here.available_bytes)
+    yield from run_checks(PAIR_CHECKS, pair, max(1.0, end - time.monotonic()))
 
 
 def _print(finding: Finding) -> None:

@@ -17,6 +17,7 @@ from ..protocol import AsymSpecOptions
 from ..recording import NULL_RECORDER
 from ..rendition_cache import SQLiteRenditionCache
 from ..views import ViewPolicy
+from .trace_options import add_otel_options, otel_recorder
 
 __all__ = ["add_parser", "run"]
 
@@ -137,11 +138,12 @@ def add_parser(subparsers: Any) -> None:
         help="share of calls to send with the full view alone as well, after their answer, for comparison",
     )
     checks.add_argument("--trace", type=Path, metavar="FILE", help="append one JSON line per event")
+    add_otel_options(parser, "asymspec-gateway")
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit code 0 once the gateway was told to stop."""
-    from ..trace import JSONLRecorder
+    from ..trace import JSONLRecorder, TeeRecorder
 
     try:
         from ..gateway.app import create_gateway
@@ -218,7 +220,11 @@ def run(args: argparse.Namespace) -> int:
                 "a key",
                 file=sys.stderr,
             )
-        recorder = stack.enter_context(JSONLRecorder(args.trace)) if args.trace else NULL_RECORDER
+        trace = JSONLRecorder(args.trace) if args.trace else None
+        kept = [
+            stack.enter_context(contextlib.closing(r)) for r in (trace, otel_recorder(args)) if r is not None
+        ]
+        recorder = TeeRecorder(*kept) if kept else NULL_RECORDER
         if args.cache is not None:  # before anybody is asked
             SQLiteRenditionCache(args.cache).close()
         for note in asyncio.run(check_upstreams(options)):

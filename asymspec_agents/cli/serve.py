@@ -6,14 +6,13 @@ import argparse
 import contextlib
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from ..backends.base import Backend
 from ..config import from_env
 from ..errors import ConfigurationError, MissingDependencyError
-from ..recording import NULL_RECORDER
 from ..weights import DEFAULT_PAIR, show_progress
+from .trace_options import add_otel_options, add_trace_options, otel_recorder, trace_recorder
 
 __all__ = ["add_parser", "run"]
 
@@ -51,13 +50,13 @@ def add_parser(subparsers: Any) -> None:
     http.add_argument(
         "--max-waiting", type=int, default=16, metavar="N", help="requests that may wait; more get a 429"
     )
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="append one JSON line per event")
+    add_trace_options(parser)
+    add_otel_options(parser, "asymspec-serve")
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit code 0 once the server was told to stop."""
     from ..backends.local import LocalBackend
-    from ..trace import JSONLRecorder
 
     try:
         from ..engine.request import EngineOptions
@@ -67,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
         from ..server.app import create_app
         from ..server.options import ServerOptions
         from ..server.running import is_loopback, listen, serve
+        from ..trace import MetricsRecorder, TeeRecorder
 
         if find_spec("uvicorn") is None:
             raise MissingDependencyError("uvicorn", "server")
@@ -92,7 +92,10 @@ def run(args: argparse.Namespace) -> int:
                 f"warning: whoever can reach {host}:{port} can use this server; --api-key asks for a key",
                 file=sys.stderr,
             )
-        recorder = stack.enter_context(JSONLRecorder(args.trace)) if args.trace else NULL_RECORDER
+        metrics = MetricsRecorder(("engine",))
+        trace, otel = trace_recorder(args), otel_recorder(args)
+        kept = [stack.enter_context(contextlib.closing(r)) for r in (trace, otel) if r is not None]
+        recorder = TeeRecorder(metrics, *kept)
         print(f"Loading {args.verifier} and {args.drafter} …", flush=True)
         with show_progress() as progress:
             backend = LocalBackend.load(
@@ -104,7 +107,9 @@ def run(args: argparse.Namespace) -> int:
                 recorder=recorder,
                 progress=progress,
             )
-        app = create_app(_by_name(backend, args.served_model_name), server_options)
+        app = create_app(
+            _by_name(backend, args.served_model_name), server_options, recorder=recorder, metrics=metrics
+        )
         shown = f"[{host}]" if ":" in host else host
         serve(
             app,

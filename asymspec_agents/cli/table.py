@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-__all__ = ["print_table"]
+__all__ = ["print_table", "printable"]
 
 
 def print_table(
@@ -18,7 +18,7 @@ def print_table(
 ) -> None:
     """Prints the rows under their headings, and a closing row apart; to standard output by default."""
     stream = sys.stdout if stream is None else stream
-    rows = [[_printable(cell) for cell in row] for row in rows]
+    rows = [[printable(cell) for cell in row] for row in rows]
     if stream.isatty():
         try:
             from rich.box import SIMPLE_HEAD
@@ -52,6 +52,6 @@ def _print_plain(
         print("  ".join(cells).rstrip(), file=stream)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """The text without control characters: files from elsewhere must not drive the terminal."""
     return "".join(character if character.isprintable() else "�" for character in text)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .detail import PositionDetail, describe
 from .modes import Rule
 
 __all__ = ["BlockResult", "RowParameters", "accept", "divergence", "log_probs", "score", "verify_block"]
@@ -49,7 +50,7 @@ class BlockResult:
 
     tokens: [batch, T] int64, -1 from `num_tokens` on. num_tokens = num_accepted + num_fused + num_bonus, each
     [batch]. divergence: [batch, P] JSD(a, b) in nats, zero in padding and where a or b was not given.
-    num_judged: [batch], positions up to and with the first refusal.
+    num_judged: [batch], positions up to and with the first refusal. detail: where it was asked for.
     """
 
     tokens: Tensor
@@ -59,6 +60,7 @@ class BlockResult:
     num_bonus: Tensor
     divergence: Tensor
     num_judged: Tensor
+    detail: PositionDetail | None = None
 
 
 def log_probs(logits: Tensor, vocab_size: int | None = None) -> Tensor:
@@ -136,19 +138,24 @@ def accept(
             accepted = scores.gather(-1, chosen)[..., 0] >= least - _rounding(least)
     else:
         b_draft = _given(b, "base").gather(-1, chosen)[..., 0]
-        if rule.gate == "fixed":
-            lenience = torch.zeros_like(jsd)
-        else:
+        if rule.gate != "fixed":
             _given(a, "drafter")  # without it the divergence would be zero, which is gate `fixed`
-            lenience = jsd
-        if rule.gate == "position":
-            lenience = lenience / torch.arange(1, drafts.shape[1] + 1, device=drafts.device)
         # p_t(d) > gamma·exp(-D)·p_b(d), in log space: probabilities of 1e-10 occur
-        threshold = parameters.gamma.log()[:, None] - lenience + b_draft
+        threshold = _log_gamma(rule, parameters, jsd) + b_draft
         accepted = t_draft > threshold + _rounding(t_draft)
     if rule.agreement:
         accepted |= _given(a, "drafter").argmax(dim=-1) == t.argmax(dim=-1)
     return accepted & (t_draft > -math.inf) & (drafts == chosen[..., 0]), jsd
+
+
+def _log_gamma(rule: Rule, parameters: RowParameters, jsd: Tensor) -> Tensor:
+    """log of gamma_eff [batch, positions], the share of p_b that p_t must exceed, for gates that have one."""
+    log_gamma = parameters.gamma.log()[:, None].expand(jsd.shape)
+    if rule.gate == "fixed":
+        return log_gamma
+    if rule.gate == "position":
+        jsd = jsd / torch.arange(1, jsd.shape[1] + 1, device=jsd.device)
+    return log_gamma - jsd
 
 
 def verify_block(
@@ -161,6 +168,7 @@ def verify_block(
     num_drafts: Tensor | None = None,
     vocab_size: int | None = None,
     parameters: RowParameters | None = None,
+    num_alternatives: int | None = None,
 ) -> BlockResult:
     """The tokens one block emits.
 
@@ -168,8 +176,9 @@ def verify_block(
     (`Rule.needs_drafter`, `Rule.needs_base`); verifier logits [batch, T, vocab] with T = P, or T = P + 1
     where a block of P accepted drafts ends with the verifier's own next token (bonus "verifier"; P may be 0).
     `num_drafts` [batch] limits a row to its first drafts (the rest is padding). Logits may be of any dtype
-    and of padded vocabularies; ids from `vocab_size` on never count. Raises ValueError for a missing
-    distribution and for any other T.
+    and of padded vocabularies; ids from `vocab_size` on never count. With `num_alternatives` the result says
+    what was read at each position, and that many of each reader's best tokens. Raises ValueError for a
+    missing distribution and for any other T.
     """
     batch, num_places = drafts.shape
     if verifier.shape[1] not in (num_places, num_places + 1):
@@ -212,6 +221,11 @@ def verify_block(
     ends_here = (slot == num_accepted[:, None]) & (is_refused | has_bonus)[:, None]
     tokens = torch.where(ends_here, last[:, None], tokens)
     num_fused, num_bonus = is_refused.long(), has_bonus.long()
+    detail = None
+    if num_alternatives is not None:
+        has_gamma = rule.gate in ("cda", "fixed", "position")
+        log_gamma = _log_gamma(rule, parameters, jsd) if has_gamma else None
+        detail = describe(tokens, drafts, t, a, b, log_gamma, num_alternatives)
     return BlockResult(
         tokens=tokens,
         num_tokens=num_accepted + num_fused + num_bonus,
@@ -220,6 +234,7 @@ def verify_block(
         num_bonus=num_bonus,
         divergence=torch.where(place < num_drafts[:, None], jsd, 0.0),
         num_judged=num_accepted + num_fused,
+        detail=detail,
     )
 
 

@@ -12,11 +12,11 @@ from .finding import Check, Finding
 from .installation import DISTRIBUTION, INTEGRATIONS, Installation
 from .requirements import Requirement, fits
 
-__all__ = ["INSTALLATION_CHECKS", "MAIN_PACKAGES"]
+__all__ = ["DEFAULT_PAIR_CHECKS", "INSTALLATION_CHECKS", "MAIN_PACKAGES"]
 
 GB = 1e9
 PAIR = (DEFAULT_PAIR.verifier, DEFAULT_PAIR.drafter)
-UNTOLD = ("all", "dev")
+UNTOLD = ("all", "dev", "docs", "evals")
 """Extras without a line of their own: the sum of others, and what only this project's developers need."""
 MAIN_PACKAGES = {
     "engine": ("torch",),
@@ -228,10 +228,10 @@ INSTALLATION_CHECKS: tuple[Check[Installation], ...] = (
     Check("package", _package),
     Check("packages", _packages),
     Check("cache", _cache),
-    Check("models", _models),
-    Check("memory", _memory),
     Check("imports", _imports),
     Check("torch", _torch),
     Check("gpu", _gpu),
 )
 """What is looked at first costs least; the imports take seconds."""
+DEFAULT_PAIR_CHECKS: tuple[Check[Installation], ...] = (Check("models", _models), Check("memory", _memory))
+"""Of the pair that commands take unless told otherwise."""

@@ -108,6 +108,14 @@ class Target:
 
         return self._run(answer())
 
+    def text(self, path: str) -> str:
+        """What stands at a path, as text."""
+
+        async def answer() -> str:
+            return await self._remote.connection().text(path)
+
+        return self._run(answer())
+
     def post(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """The JSON object that answers a body."""
 

@@ -14,9 +14,10 @@ from ..protocol import AsymSpecOptions, CachedTokens
 from ..recording import NULL_RECORDER, Recorder
 from .arms import Decoding, Reading
 from .grammar import GrammarCompiler
-from .loop import Block, Readers, blocks
+from .loop import Readers, blocks
 from .model import CausalModel
 from .prefix import PrefixCache, Wanted
+from .recorded import RequestRecord, TokenTexts
 from .request import DecodeRequest, EngineOptions, Outcome
 from .sampling import Sampler
 from .tally import Tally
@@ -39,6 +40,11 @@ class _Session:
     fallback: str | None
     views: dict[str, View]
     cached: CachedTokens
+
+    @property
+    def prompt_tokens(self) -> dict[str, int]:
+        """Each role's prompt."""
+        return {role: len(view.prompt) for role, view in self.views.items()}
 
     @property
     def forwarded_tokens(self) -> dict[str, int]:
@@ -73,6 +79,7 @@ class Engine:
         self.recorder = recorder
         self.grammars = GrammarCompiler(tokenizer)
         self.prefixes = PrefixCache(self.options.prefix_cache_bytes)
+        self._token_texts = TokenTexts(tokenizer)
         self._lock = threading.Lock()
         self._holder: int | None = None
 
@@ -100,13 +107,18 @@ class Engine:
 
         decoding, fallback = self._choose(request)
         budget = self._output_budget(request, decoding)
+        record = RequestRecord(self.recorder, request, self.tokenizer, self._token_texts)
         with self._turn(check):
+            queue_s = time.monotonic() - request.asked_s
             session = self._open(request, decoding, fallback)
+            model = self.models[request.arm.verifying.model].name
+            cached = session.cached.model_dump()
+            record.begin(decoding, fallback, session.prompt_tokens, cached, queue_s, model)
             committed: list[int] = []
             try:
-                return (yield from self._run(request, session, committed, budget, check))
+                return (yield from self._run(request, session, committed, budget, check, record))
             except BaseException as error:
-                self._record_error(request, session, error)
+                record.fail(error, session.forwarded_tokens)
                 raise
             finally:
                 self._keep(request, session, committed)
@@ -175,25 +187,16 @@ class Engine:
             for role, reading in readings.items()
         }
         cached = {role: hit.num_tokens for role, hit in hits.items()}
-        self.recorder.record(
-            "request",
-            request_id=request.request_id,
-            arm=request.arm.name,
-            mode=decoding.mode,
-            gate=decoding.rule.gate,
-            delta=decoding.rule.delta,
-            beta=decoding.rule.beta,
-            gamma=decoding.rule.gamma,
-            num_draft_tokens=decoding.num_draft_tokens,
-            bonus=decoding.bonus,
-            fallback=fallback,
-            prompt_tokens={role: len(view.prompt) for role, view in views.items()},
-            cached_tokens=cached,
-        )
         return _Session(decoding, fallback, views, CachedTokens(**cached))
 
     def _run(
-        self, request: DecodeRequest, session: _Session, committed: list[int], budget: int, check: Check
+        self,
+        request: DecodeRequest,
+        session: _Session,
+        committed: list[int],
+        budget: int,
+        check: Check,
+        record: RequestRecord,
     ) -> Generator[Step, None, Outcome]:
         decoding, views = session.decoding, session.views
         started = time.monotonic()
@@ -201,6 +204,7 @@ class Engine:
             if role == "base":  # what both of the drafter's views begin with is read once
                 view.begin_like(views["drafter"])
             view.prefill(check)
+        prefill_s = time.monotonic() - started
         num_places = decoding.num_draft_tokens + (decoding.bonus == "rule") if "drafter" in views else 0
         tally, text = Tally(num_places), TextStream(self.tokenizer, request.stop, request.visible_tokens)
         eos_token_ids = self.models[request.arm.verifying.model].eos_token_ids
@@ -216,6 +220,7 @@ class Engine:
             self.vocab_size,
             matcher=None if grammar is None else grammar.start(eos_token_ids, self.vocab_size),
             sampler=None if sampling is None else Sampler(sampling, self.vocab_size),
+            num_alternatives=record.num_alternatives,
         )
         for block in stream:
             committed.extend(block.tokens)
@@ -223,7 +228,7 @@ class Engine:
             step = trimmer.trim(block)
             now = time.monotonic()
             first_s = first_s if first_s is not None else now - started
-            self._record_block(request, tally.num_blocks - 1, block, step, now - block_started)
+            record.block(block, step, now - block_started)
             yield step
             if trimmer.finish_reason is not None:
                 break
@@ -236,50 +241,15 @@ class Engine:
             drafter_prompt_tokens=len(views["drafter"].prompt) if "drafter" in views else 0,
             cached_tokens=session.cached,
         )
-        self.recorder.record(
-            "response",
-            request_id=request.request_id,
-            finish_reason=trimmer.finish_reason,
-            num_tokens=trimmer.num_tokens,
-            elapsed_s=time.monotonic() - started,
-            time_to_first_token_s=first_s,
-            forwarded_tokens=session.forwarded_tokens,
+        record.end(
+            trimmer.finish_reason,
+            trimmer.num_tokens,
+            time.monotonic() - started,
+            prefill_s,
+            first_s,
+            session.forwarded_tokens,
         )
         return Outcome(trimmer.finish_reason or "stop", trimmer.num_tokens, report)
-
-    def _record_block(
-        self, request: DecodeRequest, index: int, block: Block, step: Step, elapsed_s: float
-    ) -> None:
-        content = {}
-        if self.recorder.captures_content:
-            content = {
-                "token_ids": list(block.tokens),
-                "origins": list(block.origins),
-                "text": "".join(text for text, _ in step.pieces),
-            }
-        self.recorder.record(
-            "block",
-            request_id=request.request_id,
-            index=index,
-            num_drafted=block.num_drafted,
-            num_accepted=block.origins.count("accepted"),
-            num_fused=block.origins.count("fused"),
-            num_bonus=block.origins.count("bonus"),
-            divergence=list(block.divergence),
-            elapsed_s=elapsed_s,
-            **content,
-        )
-
-    def _record_error(self, request: DecodeRequest, session: _Session, error: BaseException) -> None:
-        if isinstance(error, GeneratorExit):
-            error = RequestAbortedError("the caller closed the stream")
-        self.recorder.record(
-            "error",
-            request_id=request.request_id,
-            error_type=type(error).__name__,
-            message=str(error),
-            forwarded_tokens=session.forwarded_tokens,
-        )
 
     def _keep(self, request: DecodeRequest, session: _Session, committed: list[int]) -> None:
         """Stores the views for later calls, whatever ended this one: what they hold is right up to here."""

@@ -13,9 +13,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ..decoding.detail import describe
 from ..decoding.modes import BonusMode, Rule
-from ..decoding.rule import BlockResult, verify_block
+from ..decoding.rule import BlockResult, log_probs, verify_block
 from .grammar import Matcher
+from .positions import Position, positions
 from .sampling import Sampler
 from .view import View
 
@@ -45,6 +47,7 @@ class Block:
     """One block's outcome: tokens with their origins, proposals made, JSD of the judged positions.
 
     `complete_at`: how many of the tokens complete the answer's grammar; None where it goes on, or has none.
+    `positions`: what the models thought of each token, where it was asked for.
     """
 
     tokens: tuple[int, ...]
@@ -52,6 +55,7 @@ class Block:
     num_drafted: int
     divergence: tuple[float, ...]
     complete_at: int | None = None
+    positions: tuple[Position, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +75,26 @@ def blocks(
     *,
     matcher: Matcher | None = None,
     sampler: Sampler | None = None,
+    num_alternatives: int | None = None,
 ) -> Iterator[Block]:
     """Blocks without end from prefilled views; every block commits at least one token to all of them.
 
     The caller stops the iteration and drops what it does not want (tokens behind EOS, say). `matcher` keeps
-    the verifier to a grammar; `sampler` draws the tokens of plain decoding, which is greedy without.
+    the verifier to a grammar; `sampler` draws the tokens of plain decoding, which is greedy without. With
+    `num_alternatives` each block says what was read at its positions; without it nothing more is computed.
     """
     committed: list[int] = []
     while True:
         block = next_block(
-            readers, committed, rule, num_draft_tokens, bonus, vocab_size, matcher=matcher, sampler=sampler
+            readers,
+            committed,
+            rule,
+            num_draft_tokens,
+            bonus,
+            vocab_size,
+            matcher=matcher,
+            sampler=sampler,
+            num_alternatives=num_alternatives,
         )
         if matcher is not None:
             block = replace(block, complete_at=matcher.advance(block.tokens))
@@ -101,6 +115,7 @@ def next_block(
     *,
     matcher: Matcher | None = None,
     sampler: Sampler | None = None,
+    num_alternatives: int | None = None,
 ) -> Block:
     """One block on top of `committed`; leaves the views ahead of it, to be rewound by the caller."""
     if readers.drafter is None:
@@ -108,11 +123,18 @@ def next_block(
         if matcher is not None:
             logits = matcher.mask(logits, [])
         if sampler is not None:
-            return Block((sampler.draw(logits),), ("bonus",), 0, ())
+            return _sampled(sampler.draw(logits), logits, vocab_size, num_alternatives)
         drafts = torch.empty((1, 0), dtype=torch.long, device=logits.device)
-        return _block(
-            verify_block(Rule("strict", "none"), drafts, None, None, logits, vocab_size=vocab_size), 0
+        result = verify_block(
+            Rule("strict", "none"),
+            drafts,
+            None,
+            None,
+            logits,
+            vocab_size=vocab_size,
+            num_alternatives=num_alternatives,
         )
+        return _block(result, drafts)
 
     num_places = num_draft_tokens + (bonus == "rule")  # d_{K+1} is judged like any other draft
     base = readers.base if rule.needs_base else None
@@ -131,9 +153,15 @@ def next_block(
         verifier_logits = matcher.mask(verifier_logits, proposal.drafts[0].tolist())
     drafter_logits = None if rule.gate == "strict" else proposal.logits[0]
     result = verify_block(
-        rule, proposal.drafts, drafter_logits, base_logits, verifier_logits, vocab_size=vocab_size
+        rule,
+        proposal.drafts,
+        drafter_logits,
+        base_logits,
+        verifier_logits,
+        vocab_size=vocab_size,
+        num_alternatives=num_alternatives,
     )
-    return _block(result, num_places)
+    return _block(result, proposal.drafts)
 
 
 def draft(views: Sequence[View], committed: list[int], num_places: int, vocab_size: int) -> Proposal:
@@ -152,17 +180,29 @@ def draft(views: Sequence[View], committed: list[int], num_places: int, vocab_si
     return Proposal(torch.cat(drafts, dim=1), by_view)
 
 
-def _block(result: BlockResult, num_drafted: int) -> Block:
-    """The result on the host: the block's only synchronisation with the device."""
+def _sampled(token: int, logits: Tensor, vocab_size: int, num_alternatives: int | None) -> Block:
+    """The block of a token that was drawn; its detail is of the verifier's distribution before sampling."""
+    if num_alternatives is None:
+        return Block((token,), ("bonus",), 0, ())
+    tokens = torch.tensor([[token]], device=logits.device)
+    drafts = tokens[:, :0]
+    detail = describe(tokens, drafts, log_probs(logits, vocab_size), None, None, None, num_alternatives)
+    return Block((token,), ("bonus",), 0, (), positions=positions(detail, [token], drafts))
+
+
+def _block(result: BlockResult, drafts: Tensor) -> Block:
+    """The result on the host: the block's only synchronisation with the device, unless it has detail."""
     num_tokens = int(result.num_tokens[0])
     counts: tuple[tuple[TokenOrigin, int], ...] = (
         ("accepted", int(result.num_accepted[0])),
         ("fused", int(result.num_fused[0])),
         ("bonus", int(result.num_bonus[0])),
     )
+    tokens = result.tokens[0, :num_tokens].tolist()
     return Block(
-        tokens=tuple(result.tokens[0, :num_tokens].tolist()),
+        tokens=tuple(tokens),
         origins=tuple(origin for origin, count in counts for _ in range(count)),
-        num_drafted=num_drafted,
+        num_drafted=drafts.shape[1],
         divergence=tuple(result.divergence[0, : int(result.num_judged[0])].tolist()),
+        positions=None if result.detail is None else positions(result.detail, tokens, drafts),
     )

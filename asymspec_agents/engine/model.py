@@ -21,7 +21,7 @@ from .attention import read_cache_in_place
 from .cache import KVCache
 from .packed import PackedCache, positions
 
-__all__ = ["CausalModel", "load_model"]
+__all__ = ["CausalModel", "load_model", "max_positions"]
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class CausalModel:
         read_cache_in_place(module)
         config = module.config.get_text_config(decoder=True)
         self.vocab_size = int(config.vocab_size)
-        self.max_positions = _max_positions(config)
+        self.max_positions = max_positions(config)
         self.num_parameters = sum(p.numel() for p in module.parameters())
         self.device = next(module.parameters()).device
         self.eos_token_ids = _eos_token_ids(module)
@@ -210,7 +210,8 @@ def no_progress_bar() -> Iterator[None]:
         set_tqdm_hook(previous)
 
 
-def _max_positions(config: Any) -> int:
+def max_positions(config: Any) -> int:
+    """The most tokens, prompt and answer together, whose positions a text configuration allows."""
     limit = int(getattr(config, "max_position_embeddings", 0) or 2**31)
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     if rope.get("rope_type", rope.get("type")) in LENGTH_DEPENDENT_ROPE:

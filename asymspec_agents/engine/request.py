@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -41,7 +42,8 @@ class DecodeRequest:
     `max_tokens` None: until the context is full. `cache_salt` isolates prefix reuse between tenants.
     `fallback` names what the caller had to change about the request; trace and report repeat it. `sampling`
     None is greedy, and all that an arm with a drafter knows. `grammar` is what the answer must keep to.
-    `visible_tokens` are the special tokens, by id, that stay in the answer's text.
+    `visible_tokens` are the special tokens, by id, that stay in the answer's text. `asked_s` is when it was
+    asked, by the monotonic clock: what goes by until the engine takes it up is waiting.
     """
 
     full: Sequence[int]
@@ -56,6 +58,7 @@ class DecodeRequest:
     sampling: Sampling | None = None
     grammar: Grammar | None = None
     visible_tokens: Mapping[int, str] = field(default_factory=dict)
+    asked_s: float = field(default_factory=time.monotonic, compare=False)
 
     def __post_init__(self) -> None:
         if self.sampling is not None and self.arm.drafting is not None:

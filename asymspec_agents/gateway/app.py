@@ -24,6 +24,7 @@ from ..router import ContextRouter
 from ..server.failing import http_failure
 from ..server.guard import Guard
 from ..store import MemoryStore
+from ..trace.recorder import TeeRecorder
 from ..views.fitting import PromptCounter
 from ..views.policy import ViewPolicy
 from .checking import Check, Guarded, URLCheck
@@ -58,6 +59,8 @@ def create_gateway(
     does so elsewhere). `check` is shown every call before it is sent; `compressor` and `attachments` are what
     its ContextRouter works with. `state.passages` are the open requests.
     """
+    metrics = GatewayMetrics()
+    recorder = TeeRecorder(recorder, metrics.recorder) if recorder is not NULL_RECORDER else metrics.recorder
     store = MemoryStore(max_bytes=1)  # nobody asks a gateway for originals
     reader = Attachments() if attachments is None else attachments
     cache = None if options.cache_path is None else SQLiteRenditionCache(options.cache_path)
@@ -73,7 +76,6 @@ def create_gateway(
             recorder=recorder,
         )
 
-    metrics = GatewayMetrics()
     limits = ClientLimits(options.max_in_flight, options.max_per_minute)
     passages = Passages(metrics.ended)
     metrics.watch(passages)

@@ -13,13 +13,14 @@ import anyio
 import httpx
 
 from ..errors import BackendError
+from ..recording import for_request
 from ..server.failing import RefusedError
 from ..wire.failures import Failure
 from .answer import Answer, Call
 from .checking import CheckedCall, Guarded
 from .events import EventTap, failure_events, whole_events
 from .failing import UpstreamError, model_missing, upstream_failure
-from .headers import answer_headers, request_headers
+from .headers import RawHeaders, answer_headers, request_headers
 from .options import GatewayOptions
 from .preparing import (
     CHAT,
@@ -41,6 +42,12 @@ INLINE_BYTES = 16 * 1024  # bodies up to this are read in the loop, as a thread 
 
 class Observer(Protocol):
     """Told of what the gateway forwards; called in the event loop, must be quick and must not raise."""
+
+    def began(self, call: Call) -> None:
+        """A call has come."""
+
+    def headers(self, call: Call) -> RawHeaders:
+        """Headers to send with the call, in place of the client's of the same names."""
 
     def prepared(self, call: Call, prepared: Prepared, speaks_asymspec: bool) -> None:
         """A call is about to be sent."""
@@ -110,17 +117,22 @@ class Forwarder:
         not answered. What goes wrong later stands in the answer's chunks.
         """
         upstream = self.choose(call.model)
+        self._observer.began(call)
         authorization = dict(call.headers).get(b"authorization")
         try:
             speaks = await upstream.info(authorization) is not None
-            prepared = await self._prepared(call, upstream, speaks)
+            with for_request(call.request_id):
+                prepared = await self._prepared(call, upstream, speaks)
             if self._guard is not None:
                 full = prepared.full
                 if prepared.report is None:  # it was not routed, which reads files
                     full = await asyncio.to_thread(with_texts, full, upstream.router)
                 await self._guard(CheckedCall(call.request_id, call.path, call.model, full))
             self._observer.prepared(call, prepared, speaks)
-            headers = upstream.authorized(request_headers(call.headers), authorization)
+            own = self._observer.headers(call)
+            replaced = {name for name, _ in own}
+            passed = [(name, value) for name, value in request_headers(call.headers) if name not in replaced]
+            headers = upstream.authorized(passed + own, authorization)
             headers.append((b"x-request-id", call.request_id.encode("ascii")))
             started_s = time.monotonic()
             response = await upstream.post(call.target, prepared.content, headers)

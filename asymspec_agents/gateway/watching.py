@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from ..recording import Recorder
+from ..recording import Recorder, headers_to_send, note_received
 from ..wire.failures import Failure
 from .answer import Call
 from .events import EventTap
+from .headers import RawHeaders
 from .metrics import GatewayMetrics
 from .preparing import Prepared
 from .shadow import Shadow
@@ -33,11 +34,20 @@ class Watch:
             "gateway",
             request_id=call.request_id,
             path=call.path,
+            model=call.model,
             view=prepared.view,
             speaks_asymspec=speaks_asymspec,
             full_tokens=None if report is None else report.full_tokens,
             compressed_tokens=None if report is None else report.compressed_tokens,
         )
+
+    def began(self, call: Call) -> None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in call.headers}
+        note_received(self._recorder, call.request_id, headers)
+
+    def headers(self, call: Call) -> RawHeaders:
+        wanted = headers_to_send(self._recorder, call.request_id)
+        return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in wanted.items()]
 
     def wants_answer(self, call: Call, prepared: Prepared) -> bool:
         return self._shadow.wants(call, prepared)

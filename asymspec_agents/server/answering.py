@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from ..backends.answer import ChatDelta, collect
 from ..backends.base import Backend
 from ..errors import BackendError, RequestAbortedError
+from ..recording import NULL_RECORDER, Recorder, note_received
 from ..wire import sse
 from ..wire.answers import AnswerWriter
 from ..wire.failures import Failure, failure_of
@@ -65,7 +66,10 @@ class Models:
 
 
 class Endpoint:
-    """One of the completion endpoints; `full_view` is the body's field that holds the full view."""
+    """One of the completion endpoints; `full_view` is the body's field that holds the full view.
+
+    `recorder` is told of requests' headers, `refused` of the code of each that was not admitted.
+    """
 
     def __init__(
         self,
@@ -75,6 +79,9 @@ class Endpoint:
         parse: Parse,
         writer: Callable[[str, str], AnswerWriter],
         full_view: str,
+        *,
+        recorder: Recorder = NULL_RECORDER,
+        refused: Callable[[str], None] = lambda code: None,
     ) -> None:
         self._models = models
         self._queue = queue
@@ -82,10 +89,14 @@ class Endpoint:
         self._parse = parse
         self._writer = writer
         self._full_view = full_view
+        self._recorder = recorder
+        self._refused = refused
 
     async def respond(self, request: Request) -> Response:
         """The response, whatever happens."""
         request_id: str = request.state.request_id
+        request.state.is_admitted = False
+        note_received(self._recorder, request_id, request.headers)
         try:
             return await self._respond(request, request_id)
         except ClientDisconnect:
@@ -93,7 +104,10 @@ class Endpoint:
         except asyncio.CancelledError:  # only a server that stops cancels; its client shall hear so
             return failure_response(failure_of(RequestAbortedError("the server is stopping")))
         except Exception as error:
-            return failure_response(logged_failure(error, request_id, self._full_view))
+            failure = logged_failure(error, request_id, self._full_view)
+            if not request.state.is_admitted:
+                self._refused(failure.code)
+            return failure_response(failure)
 
     async def _respond(self, request: Request, request_id: str) -> Response:
         body = await read_body(request, self._options.max_body_bytes)
@@ -113,6 +127,7 @@ class Endpoint:
                 self._models.backends[model].stream, asked.request, abort=place.abort
             )
             answer = self._queue.submit(place, deltas)
+            request.state.is_admitted = True
             if asked.is_stream:
                 events = _events(answer, writer, asked.has_usage_chunk, self._options.keepalive_s, request_id)
                 return EventStream(events, place)

@@ -7,6 +7,7 @@ old turns matter as a whole; each summary costs a model call, and the prompt beg
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -98,6 +99,7 @@ class SummaryRouter:
         rate: RateState | None = None,
     ) -> RoutedContext:
         """Both views of the call; raises as ContextRouter's does."""
+        started = time.monotonic()
         read = self._short.attachments.read(parse_messages(messages), self.store, self._recorder)
         policy, given = self.policy, read.shortened
         history = read_history(
@@ -122,8 +124,9 @@ class SummaryRouter:
             full_tokens=full.report.full_tokens,
             drafter_cuts=full.report.drafter_cuts,
         )
-        record_view(self._recorder, report)
-        return replace(routed, full=full.full, report=report)
+        routed = replace(routed, full=full.full, report=report)
+        record_view(self._recorder, routed, time.monotonic() - started)
+        return routed
 
     async def aroute(
         self,
@@ -201,12 +204,10 @@ class SummaryRouter:
 class _WithoutViews:
     """Another recorder without `view` events: the one of this call is recorded with both its views."""
 
+    captures_content = False  # which only views have
+
     def __init__(self, inner: Recorder) -> None:
         self._inner = inner
-
-    @property
-    def captures_content(self) -> bool:
-        return self._inner.captures_content
 
     def record(self, event: str, /, **fields: Any) -> None:
         if event != "view":

@@ -2,27 +2,36 @@
 
 from .events import (
     BlockEvent,
+    CallEvent,
     CompressEvent,
     ErrorEvent,
     Event,
     GatewayEvent,
     OtherEvent,
+    PositionRecord,
     RateEvent,
     RequestEvent,
     ResponseEvent,
     RoleTokens,
     ShadowEvent,
     SummaryEvent,
+    TextEvent,
     ViewEvent,
     dump_event,
     parse_event,
 )
 from .flops import Cost, break_even, cost
+from .jsonl import JSONLRecorder
+from .limits import RecordLimits
 from .metrics import Metrics, RequestMetrics, measure, measure_requests
-from .recorder import JSONLRecorder, MemoryRecorder, TeeRecorder, Trace, read_trace
+from .metrics_recorder import MetricsRecorder
+from .reading import Trace, read_trace
+from .recorder import MemoryRecorder, TeeRecorder
+from .redaction import Redaction
 
 __all__ = [
     "BlockEvent",
+    "CallEvent",
     "CompressEvent",
     "Cost",
     "ErrorEvent",
@@ -31,8 +40,12 @@ __all__ = [
     "JSONLRecorder",
     "MemoryRecorder",
     "Metrics",
+    "MetricsRecorder",
     "OtherEvent",
+    "PositionRecord",
     "RateEvent",
+    "RecordLimits",
+    "Redaction",
     "RequestEvent",
     "RequestMetrics",
     "ResponseEvent",
@@ -40,6 +53,7 @@ __all__ = [
     "ShadowEvent",
     "SummaryEvent",
     "TeeRecorder",
+    "TextEvent",
     "Trace",
     "ViewEvent",
     "break_even",

@@ -1,10 +1,11 @@
 """The events of a trace: one typed record per decision, and their form on a line of JSON.
 
 A request leaves `view` (the router's), `request`, one `block` per speculation block, and `response` or
-`error`; `compress` reports a compressor that failed and what took its place, `summary` what a summary by a
-model cost, `rate` what an adaptive ratio read and did, `gateway` what a gateway forwarded, `shadow` how an
-answer differs from the full view's. A compressor by a model adds `compress_progress` (how far it is) and
-`compress_fallback` (a text that it leaves to another).
+`error`; where contents are captured, a `text` for each text of its views before the `view` that names it;
+`compress` reports a compressor that failed and what took its place, `summary` what a summary by a model cost,
+`rate` what an adaptive ratio read and did, `gateway` what a gateway forwarded, `shadow` how an answer differs
+from the full view's, `call` what a client made of one call of a server. A compressor by a model adds
+`compress_progress` (how far it is) and `compress_fallback` (a text that it leaves to another).
 
 Invariants:
 - Fields an event type does not know are kept; so are events of unknown kinds, as `OtherEvent`.
@@ -19,58 +20,36 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, TypeAdapter, ValidationError
 
 from ..messages import Text
 from .plain import plain_json
+from .records import FROM_JSON, BlockCount, Count, PositionRecord, Record, RoleTokens
 
 __all__ = [
     "KINDS",
     "BlockEvent",
+    "CallEvent",
     "CompressEvent",
     "ErrorEvent",
     "Event",
     "GatewayEvent",
     "OtherEvent",
+    "PositionRecord",
     "RateEvent",
     "RequestEvent",
     "ResponseEvent",
     "RoleTokens",
     "ShadowEvent",
     "SummaryEvent",
+    "TextEvent",
     "ViewEvent",
     "dump_event",
     "parse_event",
 ]
 
-Count = Annotated[int, Field(ge=0)]
 
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _plain(cls, data: Any) -> Any:
-        return plain_json(data) if isinstance(data, Mapping) else data
-
-
-class RoleTokens(_Record):
-    """A number of tokens for each reader of a prompt: the verifier, and the drafter's two passes."""
-
-    verifier: Count = 0
-    base: Count = 0
-    drafter: Count = 0
-
-    def __add__(self, other: RoleTokens) -> RoleTokens:
-        return RoleTokens.model_construct(  # sums of valid counts need no validation
-            verifier=self.verifier + other.verifier,
-            base=self.base + other.base,
-            drafter=self.drafter + other.drafter,
-        )
-
-
-class Event(_Record):
+class Event(Record):
     """What all events have: their kind, when (seconds since the epoch), and the request they belong to."""
 
     event: Text
@@ -78,10 +57,25 @@ class Event(_Record):
     request_id: Text | None = None
 
 
+class TextEvent(Event):
+    """One text of a view, recorded once a file: views name it by its digest, the sha256 of what it was."""
+
+    event: Literal["text"] = "text"
+    digest: Text
+    text: Text
+
+
 class ViewEvent(Event):
-    """The router built both views; token counts are the router's own."""
+    """The router built both views; token counts are the router's own, `elapsed_s` the time it took.
+
+    `task_digest` tells conversations apart: the digest of the first user message. `messages` stands where
+    contents or detail are wanted; its form is that of `views.recorded`.
+    """
 
     event: Literal["view"] = "view"
+    elapsed_s: float | None = None
+    task_digest: Text | None = None
+    messages: tuple[dict[str, Any], ...] | None = None
     num_messages: Count = 0
     num_edits: Count = 0
     num_compressed_parts: Count = 0
@@ -94,10 +88,11 @@ class RequestEvent(Event):
     """Decoding begins: what was asked, what runs, and each prompt's length and reuse.
 
     `cached_tokens` are the prompt tokens an earlier call left in the cache; `fallback` says why `mode` is
-    not the mode asked for.
+    not the mode asked for; `queue_s` how long the request waited, in a server's queue and for the engine.
     """
 
     event: Literal["request"] = "request"
+    model: Text | None = None
     arm: Text | None = None
     mode: Text | None = None
     gate: Text | None = None
@@ -109,40 +104,78 @@ class RequestEvent(Event):
     prompt_tokens: RoleTokens = RoleTokens()
     cached_tokens: RoleTokens = RoleTokens()
     fallback: Text | None = None
+    queue_s: float | None = None
 
 
 class BlockEvent(Event):
     """One block: proposals, their fate, and JSD(a‖b) in nats of each position the gate judged.
 
     `num_drafted` counts every proposal, those behind a refusal too; accepted + fused + bonus is what the
-    block emitted before trimming. `token_ids`, `text` and `origins` stand only where contents are captured.
+    block emitted before trimming. `token_ids`, `text` and `origins` stand only where contents are captured,
+    `positions` at level "detail".
     """
 
     event: Literal["block"] = "block"
     index: Count
-    num_drafted: Count
-    num_accepted: Count
-    num_fused: Count = 0
-    num_bonus: Count = 0
+    num_drafted: BlockCount
+    num_accepted: BlockCount
+    num_fused: BlockCount = 0
+    num_bonus: BlockCount = 0
     divergence: tuple[float, ...] = ()
     elapsed_s: float = 0.0
     token_ids: tuple[int, ...] | None = None
     text: Text | None = None
     origins: tuple[Text, ...] | None = None
+    positions: tuple[PositionRecord, ...] | None = None
 
 
 class ResponseEvent(Event):
     """A request is answered: tokens after trimming, time, and every position each model computed.
 
-    `forwarded_tokens` includes the prefill; a position computed twice counts twice.
+    `forwarded_tokens` includes the prefill; a position computed twice counts twice. `text` is the whole
+    answer, where contents are captured.
     """
 
     event: Literal["response"] = "response"
     finish_reason: Text | None = None
     num_tokens: Count = 0
     elapsed_s: float = 0.0
+    prefill_s: float | None = None
     time_to_first_token_s: float | None = None
+    text: Text | None = None
     forwarded_tokens: RoleTokens = RoleTokens()
+
+
+class CallEvent(Event):
+    """A client's call of a server has ended, well or with an error; counts are what the server told.
+
+    `server` is its base URL; `mode` what the report names; `time_to_first_token_s` stands for streams only;
+    `text` is the whole answer, where contents are captured.
+    """
+
+    event: Literal["call"] = "call"
+    operation: Text | None = None
+    model: Text | None = None
+    server: Text | None = None
+    arm: Text | None = None
+    mode: Text | None = None
+    fallback: Text | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    is_stream: bool | None = None
+    finish_reason: Text | None = None
+    error_type: Text | None = None
+    elapsed_s: float = 0.0
+    time_to_first_token_s: float | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    reader_tokens: RoleTokens = RoleTokens()
+    cached_tokens: RoleTokens = RoleTokens()
+    num_drafted: Count = 0
+    num_accepted: Count = 0
+    num_fused: Count = 0
+    num_bonus: Count = 0
+    text: Text | None = None
 
 
 class CompressEvent(Event):
@@ -183,6 +216,7 @@ class GatewayEvent(Event):
 
     event: Literal["gateway"] = "gateway"
     path: Text | None = None
+    model: Text | None = None
     view: Text | None = None
     speaks_asymspec: bool | None = None
     full_tokens: Count | None = None
@@ -205,11 +239,15 @@ class ShadowEvent(Event):
 
 
 class ErrorEvent(Event):
-    """A request ended without an answer; `forwarded_tokens` is the work done for it until then."""
+    """A request ended without an answer; `forwarded_tokens` is the work done for it until then.
+
+    A refusal comes before any work, so no RequestEvent precedes it.
+    """
 
     event: Literal["error"] = "error"
     error_type: Text | None = None
     message: Text | None = None
+    is_refusal: bool = False
     forwarded_tokens: RoleTokens = RoleTokens()
 
 
@@ -218,13 +256,27 @@ class OtherEvent(Event):
 
 
 KINDS = frozenset(
-    {"view", "request", "block", "response", "compress", "summary", "rate", "gateway", "shadow", "error"}
+    {
+        "text",
+        "view",
+        "request",
+        "block",
+        "response",
+        "compress",
+        "summary",
+        "rate",
+        "gateway",
+        "shadow",
+        "call",
+        "error",
+    }
 )
 """The kinds of event that have a type of their own."""
 
 _KNOWN: TypeAdapter[Event] = TypeAdapter(
     Annotated[
-        ViewEvent
+        TextEvent
+        | ViewEvent
         | RequestEvent
         | BlockEvent
         | ResponseEvent
@@ -233,21 +285,24 @@ _KNOWN: TypeAdapter[Event] = TypeAdapter(
         | RateEvent
         | GatewayEvent
         | ShadowEvent
+        | CallEvent
         | ErrorEvent,
         Field(discriminator="event"),
     ]
 )
 
 
-def parse_event(data: Mapping[str, Any]) -> Event:
+def parse_event(data: Mapping[str, Any], *, is_json: bool = False) -> Event:
     """The typed event, or an OtherEvent where the data fit no known type.
 
-    Raises pydantic.ValidationError where even `event` or `timestamp_s` is missing or malformed.
+    `is_json`: the data were read from strict JSON, so that nothing in them has to be made plain. Raises
+    pydantic.ValidationError where even `event` or `timestamp_s` is missing or malformed.
     """
+    context = FROM_JSON if is_json else None
     try:
-        return _KNOWN.validate_python(data)
+        return _KNOWN.validate_python(data, context=context)
     except ValidationError:
-        return OtherEvent.model_validate(data)
+        return OtherEvent.model_validate(data, context=context)
 
 
 def dump_event(event: Event) -> str:

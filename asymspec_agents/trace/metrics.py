@@ -105,7 +105,7 @@ class Metrics:
     @property
     def computed_tokens(self) -> RoleTokens:
         """Prompt tokens that were not in a cache."""
-        return RoleTokens(
+        return RoleTokens.model_construct(  # a sum may be more than an event may say
             **{
                 role: max(0, getattr(self.prompt_tokens, role) - getattr(self.cached_tokens, role))
                 for role in ROLES

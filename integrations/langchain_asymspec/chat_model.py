@@ -13,8 +13,9 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 
-from asymspec_agents.backends import Backend, ChatRequest
+from asymspec_agents.backends import Backend, ChatRequest, new_request_id
 from asymspec_agents.errors import ConfigurationError
+from asymspec_agents.recording import for_request
 from asymspec_agents.router import RoutedContext
 
 from .answer import ChunkMaker, chat_result
@@ -190,7 +191,8 @@ class ChatAsymSpec(ModelSettings):
     ) -> tuple[Backend, str, ChatRequest]:
         backend, name, call = self._begun(messages, stop, kwargs)
         router = self._routing()
-        routed = self._fail_open.guarded(lambda: router.route(call.messages, call.tools))
+        with for_request(call.parameters["request_id"]):
+            routed = self._fail_open.guarded(lambda: router.route(call.messages, call.tools))
         return backend, name, call.request(routed)
 
     async def _aasked(
@@ -199,7 +201,8 @@ class ChatAsymSpec(ModelSettings):
         """The same, with nothing in the event loop that computes or waits."""
         backend, name, call = await asyncio.to_thread(self._begun, messages, stop, kwargs)
         router = await asyncio.to_thread(self._routing)
-        routed = await self._fail_open.aguarded(_aroute(router, call))
+        with for_request(call.parameters["request_id"]):
+            routed = await self._fail_open.aguarded(_aroute(router, call))
         return backend, name, await asyncio.to_thread(call.request, routed)
 
     def _begun(
@@ -207,6 +210,7 @@ class ChatAsymSpec(ModelSettings):
     ) -> tuple[Backend, str, Call]:
         called = {**kwargs, "stop": stop} if stop is not None else kwargs
         parameters = parameters_of(self._request_parameters(), called)
+        parameters.setdefault("request_id", new_request_id())
         asymspec = called.get("asymspec")
         call = Call(
             messages=wire_messages(messages).messages,

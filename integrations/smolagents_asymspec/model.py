@@ -7,12 +7,12 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from asymspec_agents.backends import Backend, ChatDelta, ChatRequest
+from asymspec_agents.backends import Backend, ChatDelta, ChatRequest, new_request_id
 from asymspec_agents.default_router import router_for
 from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.messages import parse_tools
 from asymspec_agents.protocol import AsymSpecOptions, AsymSpecReport, AsymSpecRequest
-from asymspec_agents.recording import NULL_RECORDER, Recorder
+from asymspec_agents.recording import NULL_RECORDER, Recorder, for_request
 from asymspec_agents.router import RoutedContext
 from asymspec_agents.views import RateControl
 
@@ -200,7 +200,9 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
         tools = parameters.pop("tools", [])
         conversation = opening_key(full) if self.rates is not None else ""
         rate = self.rates.state(conversation) if self.rates is not None else None
-        routed = self.routing.route(full, tools, tools_to_call_from or (), rate)
+        parameters.setdefault("request_id", new_request_id())
+        with for_request(parameters["request_id"]):
+            routed = self.routing.route(full, tools, tools_to_call_from or (), rate)
         if routed is None:
             sent, tool_specs = merge_views(full, ()).full, parse_tools(tools)
             asymspec = AsymSpecRequest(

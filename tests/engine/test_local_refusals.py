@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,10 @@ from asymspec_agents.errors import (
     UnsupportedRequestError,
 )
 from asymspec_agents.messages import parse_messages
+from asymspec_agents.router import ContextRouter
+from asymspec_agents.trace.metrics_recorder import MetricsRecorder
+from asymspec_agents.trace.recorder import MemoryRecorder, TeeRecorder
+from asymspec_agents.trace.story import tell
 
 from .tiny_folder import FULL, MAX_POSITIONS, WEATHER, ask, random_backend
 
@@ -210,3 +215,25 @@ def test_a_configured_limit_counts_the_prompt_not_the_answer(backend: LocalBacke
 def test_a_bad_edit_is_a_message_error(backend: LocalBackend) -> None:
     with pytest.raises(MessageError, match=r"edits\[0\].*only 2 messages"):
         backend.generate(ask(edits=[{"message": 7, "text": "x"}]))
+
+
+def test_a_refusal_is_an_ending_in_the_trace() -> None:
+    memory, metrics = MemoryRecorder(), MetricsRecorder(("engine",))
+    backend = random_backend(recorder=TeeRecorder(memory, metrics))
+    router = ContextRouter(recorder=memory)
+    request = ask(temperature=0.7)
+    for text in ("first", "second"):
+        router.route([{"role": "user", "content": text}])
+        with pytest.raises(UnsupportedRequestError):
+            backend.generate(request)
+    backend.generate(replace(request, temperature=0.0))
+    story = tell(memory.events)
+    assert [(call.ending, call.view is not None) for call in story.calls] == [
+        ("UnsupportedRequestError", True),
+        ("UnsupportedRequestError", True),
+        ("length", True),
+    ]
+    assert story.total.num_errors == 2
+    scraped = metrics.text().decode()
+    assert 'asymspec_requests_total{arm="unknown",mode="unknown",outcome="refused"} 2.0' in scraped
+    assert 'outcome="finished"} 1.0' in scraped

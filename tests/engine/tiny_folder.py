@@ -166,10 +166,12 @@ def _random_models() -> tuple[CausalModel, CausalModel]:
     return CausalModel(verifier, "verifier"), CausalModel(drafter, "drafter")
 
 
-def random_backend(options: EngineOptions | None = None) -> LocalBackend:
+def random_backend(
+    options: EngineOptions | None = None, *, recorder: Recorder = NULL_RECORDER
+) -> LocalBackend:
     """A backend over the random pair, nothing cached."""
     tokenizer = byte_tokenizer()
-    engine = Engine(*_random_models(), tokenizer, len(tokenizer), options=options)
+    engine = Engine(*_random_models(), tokenizer, len(tokenizer), options=options, recorder=recorder)
     return LocalBackend(engine, ChatTemplate(tokenizer))
 
 

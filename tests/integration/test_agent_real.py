@@ -1,4 +1,4 @@
-"""A smolagents agent on the real pair: both views of every call, its report, its trace and what it reuses.
+"""A smolagents agent on the real pair: both views of every call, its report, its trace (also in a browser).
 
 Uses the cache (ASYMSPEC_CACHE or the user's); fetches nothing.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +19,12 @@ from smolagents.agents import EMPTY_PROMPT_TEMPLATES
 
 from asymspec_agents import ChatRequest, ChatResponse, ContextRouter, LocalBackend, weights
 from asymspec_agents.trace import MemoryRecorder, measure_requests
+from asymspec_agents.trace.story import tell
+from asymspec_agents.trace.viewer import render_page, story_data
 from smolagents_asymspec import AsymSpecModel
 from tests.presets import preset_folder
 from tests.stock import SYSTEM, Stock
+from tests.viewer.browser import chromium, opened
 
 pytestmark = pytest.mark.full
 
@@ -43,7 +47,7 @@ class Listening(LocalBackend):
 
 @pytest.fixture(scope="module")
 def recorder() -> MemoryRecorder:
-    return MemoryRecorder()
+    return MemoryRecorder(captures_content=True, level="detail")
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +60,18 @@ def backend(recorder: MemoryRecorder) -> Iterator[Listening]:
     backend.engine.prefixes.clear()
 
 
-def test_an_agents_run(backend: Listening, recorder: MemoryRecorder) -> None:
+@pytest.fixture(scope="module")
+def run(backend: Listening, recorder: MemoryRecorder) -> Any:
     templates = copy.deepcopy(EMPTY_PROMPT_TEMPLATES)
     templates["system_prompt"] = SYSTEM
     templates["final_answer"] = {"pre_messages": "Give the answer.", "post_messages": "Task: {{task}}"}
     router = ContextRouter(recorder=recorder)
     model = AsymSpecModel(backend, router, max_tokens=MAX_TOKENS)
     agent = ToolCallingAgent([Stock()], model, prompt_templates=templates, max_steps=2, verbosity_level=0)
-    run = agent.run(TASK, return_full_result=True)
+    return agent.run(TASK, return_full_result=True)
+
+
+def test_an_agents_run(backend: Listening, recorder: MemoryRecorder, run: Any) -> None:
     assert run.output is not None
     assert len(backend.calls) >= 2  # what the models answer is theirs; what is counted has to be right
 
@@ -107,3 +115,29 @@ def test_an_agents_run(backend: Listening, recorder: MemoryRecorder) -> None:
     usages = [response.usage for _, response in backend.calls]
     assert run.token_usage.input_tokens == sum(usage.prompt_tokens for usage in usages)
     assert run.token_usage.output_tokens == sum(usage.completion_tokens for usage in usages)
+
+
+@pytest.mark.usefixtures("run")
+def test_its_trace_in_a_browser(backend: Listening, recorder: MemoryRecorder, tmp_path: Path) -> None:
+    story = tell(recorder.events, title="run")
+    assert [call.request_id for call in story.calls] == [request.request_id for request, _ in backend.calls]
+    for call, (_, response) in zip(story.calls, backend.calls, strict=True):
+        assert response.report is not None
+        assert call.metrics.num_accepted == response.report.accepted
+        assert len(call.positions()) == response.usage.completion_tokens
+    with chromium() as browser, opened(browser, render_page(story_data(story), "run"), tmp_path) as page:
+        for number, call in enumerate(story.calls, start=1):
+            page.select(number)
+            label = page.tab.locator(f"#row-{number}").get_attribute("aria-label") or ""
+            assert f"full view {call.full_tokens:,} tokens" in label
+            assert f"compressed view {call.compressed_tokens:,} tokens" in label
+            assert page.tab.locator(".token[data-at]").count() == len(call.positions())
+            for at, position in enumerate(call.positions()):
+                if position.origin == "fused" and position.divergence is not None:
+                    page.tab.locator(f'.token[data-at="{at}"]').focus()
+                    assert f"Token {at + 1}:" in page.text(".panel")
+                    assert "refused" in page.text(".panel")
+                    break
+        page.tab.locator("#query").fill("B-77-K")
+        page.tab.keyboard.press("Enter")
+        assert page.text("#hits").startswith("1 of ")

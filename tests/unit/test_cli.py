@@ -1,4 +1,4 @@
-"""The command's frame (exit codes, errors, pipes) and `asymspec trace`."""
+"""The command's frame (exit codes, errors, pipes) and `asymspec trace show`."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _record_run(path: Path) -> Path:
 
 
 def test_trace_prints_requests_and_totals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["trace", str(_record_run(tmp_path / "t.jsonl"))]) == 0
+    assert cli.main(["trace", "show", str(_record_run(tmp_path / "t.jsonl"))]) == 0
     output = capsys.readouterr()
     assert output.err == ""
     head, rule, first, second, _, total, routing = output.out.splitlines()
@@ -160,28 +160,31 @@ def test_trace_costs_flops_where_both_sizes_are_given(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(_record_run(tmp_path / "t.jsonl"))
-    assert cli.main(["trace", path, "--verifier-params", "1e9", "--drafter-params", "1e8", "--json"]) == 0
+    assert (
+        cli.main(["trace", "show", path, "--verifier-params", "1e9", "--drafter-params", "1e8", "--json"])
+        == 0
+    )
     data = json.loads(capsys.readouterr().out)
     assert data["flops"]["prefill"] == 2 * (10**9 * 800 + 10**8 * (4000 + 900))
     assert data["flops"]["prefill_ratio"] == pytest.approx((800 + 490) / 4000)
     assert data["total"]["num_accepted"] == 2
     assert [request["ending"] for request in data["requests"]] == ["stop", "BackendError"]
-    assert cli.main(["trace", path, "--verifier-params", "1e9", "--drafter-params", "1e8"]) == 0
+    assert cli.main(["trace", "show", path, "--verifier-params", "1e9", "--drafter-params", "1e8"]) == 0
     assert "0.32× Ceiling's" in capsys.readouterr().out
-    assert cli.main(["trace", path, "--verifier-params", "1e9"]) == 2
+    assert cli.main(["trace", "show", path, "--verifier-params", "1e9"]) == 2
     assert "together" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        cli.main(["trace", path, "--verifier-params", "many"])
+        cli.main(["trace", "show", path, "--verifier-params", "many"])
 
 
 def test_trace_says_what_it_could_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text("not a trace\n")
-    assert cli.main(["trace", str(path)]) == 1
+    assert cli.main(["trace", "show", str(path)]) == 1
     output = capsys.readouterr()
     assert output.out == ""
     assert output.err == f"note: line 1 is left out: not JSON\n{path} holds no events\n"
-    assert cli.main(["trace", str(tmp_path / "missing")]) == 2
+    assert cli.main(["trace", "show", str(tmp_path / "missing")]) == 2
     assert capsys.readouterr().err == f"error: {tmp_path / 'missing'}: No such file or directory\n"
 
 
@@ -191,7 +194,7 @@ def test_trace_survives_a_closed_pipe_and_a_narrow_encoding(tmp_path: Path) -> N
     os.close(reader)
     try:
         closed = subprocess.run(
-            [sys.executable, "-m", "asymspec_agents", "trace", path],
+            [sys.executable, "-m", "asymspec_agents", "trace", "show", path],
             cwd=ROOT,
             stdout=writer,
             stderr=subprocess.PIPE,
@@ -201,7 +204,7 @@ def test_trace_survives_a_closed_pipe_and_a_narrow_encoding(tmp_path: Path) -> N
     finally:
         os.close(writer)
     assert (closed.returncode, closed.stderr) == (141, b"")
-    ascii_only = _asymspec("trace", path, env={"PYTHONIOENCODING": "ascii"})
+    ascii_only = _asymspec("trace", "show", path, env={"PYTHONIOENCODING": "ascii"})
     assert ascii_only.returncode == 0
     assert b"\\ufffd" in ascii_only.stdout
 
@@ -228,12 +231,12 @@ def test_a_terminal_gets_the_same_rows_drawn_by_rich(tmp_path: Path, monkeypatch
     path = str(_record_run(tmp_path / "t.jsonl"))
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(sys, "stdout", terminal := Terminal())
-    assert cli.main(["trace", path]) == 0
+    assert cli.main(["trace", "show", path]) == 0
     assert "01234567" in terminal.text
     assert "─" in terminal.text
     assert "\x1b[31m" not in terminal.text
     monkeypatch.setitem(sys.modules, "rich.console", None)
     terminal.text = ""
-    assert cli.main(["trace", path]) == 0
+    assert cli.main(["trace", "show", path]) == 0
     assert "01234567" in terminal.text
     assert "─" not in terminal.text

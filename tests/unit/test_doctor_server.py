@@ -15,14 +15,16 @@ from asymspec_agents.backends import Capabilities, ScriptedBackend, scripted_res
 from asymspec_agents.cli import main as cli
 from asymspec_agents.diagnosis.server_checks import SERVER_CHECKS
 from asymspec_agents.errors import UnsupportedRequestError
-from asymspec_agents.protocol import AsymSpecReport
+from asymspec_agents.protocol import AsymSpecReport, CachedTokens
 from tests.contract.servers import served, served_app
 from tests.doctor import answering, doctor
 
 KEY = "sk-not-to-be-shown"
 ANSWER = "It is\n4711."
 MODELS = {"object": "list", "data": [{"id": "big-model", "object": "model", "owned_by": "vllm"}]}
-REPORT = AsymSpecReport(verifier_prompt_tokens=8, drafter_prompt_tokens=20)
+REPORT = AsymSpecReport(
+    verifier_prompt_tokens=8, drafter_prompt_tokens=20, cached_tokens=CachedTokens(verifier=7, drafter=19)
+)
 
 
 class Counting(ScriptedBackend):
@@ -47,7 +49,8 @@ def test_a_good_server_passes_every_check(capsys: pytest.CaptureFixture[str]) ->
         code, found = doctor(capsys, server.url)
     assert code == 0
     assert {name: finding["status"] for name, finding in found.items() if finding["status"] != "ok"} == {
-        "speed": "info"
+        "speed": "info",
+        "metrics": "info",  # this one was started without
     }
     assert [check.name for check in SERVER_CHECKS if check.name not in found] == []
     assert found["limits"]["found"] == "compressed view up to 1,000 tokens, full view up to 9,000 tokens"

@@ -251,7 +251,7 @@ def test_openais_client(server: Server) -> None:
 
 
 def test_a_client_that_leaves_frees_its_place(server: Server) -> None:
-    before = server.metric('asymspec_requests_total{mode="asymspec",outcome="aborted"}')
+    before = server.metric('asymspec_requests_total{arm="asymspec",mode="asymspec",outcome="aborted"}')
     abort = threading.Event()
     stream = server.http.stream(ask(max_tokens=400, extra={"ignore_eos": True}), abort=abort)
     next(stream)
@@ -259,7 +259,8 @@ def test_a_client_that_leaves_frees_its_place(server: Server) -> None:
     deadline = time.monotonic() + 60
     while (
         server.metric("vllm:num_requests_running")
-        or server.metric('asymspec_requests_total{mode="asymspec",outcome="aborted"}') == before
+        or server.metric('asymspec_requests_total{arm="asymspec",mode="asymspec",outcome="aborted"}')
+        == before
     ):
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -242,7 +242,7 @@ def test_metrics_count_what_was_answered(harness: Harness) -> None:
     def grown(name: str) -> float:
         return after(name) - before(name)
 
-    assert grown('asymspec_requests_total{mode="asymspec",outcome="finished"}') == 1
+    assert grown('asymspec_requests_total{arm="asymspec",mode="asymspec",outcome="finished"}') == 1
     assert grown('asymspec_tokens_total{kind="drafted"}') == COUNTS["drafted"]
     assert grown('asymspec_cached_prompt_tokens_total{view="drafter"}') == 3
     assert grown('asymspec_refusals_total{code="unsupported_value"}') == 1

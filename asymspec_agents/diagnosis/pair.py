@@ -1,0 +1,71 @@
+"""The facts about two models that are to work together, read from their folders; nothing is fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ..errors import MissingDependencyError, WeightsError
+from ..weights import resolve
+
+__all__ = ["ChosenPair", "ModelFacts"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What a model's folder says: sizes in bytes and tokens, and its vocabulary."""
+
+    name: str
+    path: Path
+    architecture: str
+    weight_bytes: int
+    max_tokens: int
+    vocabulary: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class ChosenPair:
+    """A verifier and a drafter by preset, folder or hub name.
+
+    Its facts raise WeightsError where a model isn't on this machine and MissingDependencyError without the
+    extra `engine`.
+    """
+
+    verifier_name: str
+    drafter_name: str
+    available_bytes: int | None
+
+    @cached_property
+    def verifier(self) -> ModelFacts:
+        """What the verifier's folder says."""
+        return _facts(self.verifier_name)
+
+    @cached_property
+    def drafter(self) -> ModelFacts:
+        """What the drafter's folder says."""
+        return _facts(self.drafter_name)
+
+
+def _facts(name: str) -> ModelFacts:
+    try:
+        from transformers import AutoConfig
+
+        from ..engine.load import load_tokenizer
+        from ..engine.model import max_positions
+    except ImportError as error:
+        raise MissingDependencyError("transformers", "engine") from error
+    folder = resolve(name, offline=True).path
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise WeightsError(f"{name} has no configuration that transformers reads: {error}") from error
+    return ModelFacts(
+        name=name,
+        path=folder,
+        architecture=", ".join(config.architectures or [config.model_type]),
+        weight_bytes=sum(file.stat().st_size for file in folder.glob("*.safetensors")),
+        max_tokens=max_positions(config.get_text_config(decoder=True)),
+        vocabulary=load_tokenizer(folder).get_vocab(),
+    )
