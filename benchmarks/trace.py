@@ -22,6 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # when run as a script
 
 import torch
+from benchmarks.provenance import provenance
 
 from asymspec_agents.decoding.modes import Rule
 from asymspec_agents.decoding.rule import verify_block
@@ -37,7 +38,6 @@ from asymspec_agents.trace import JSONLRecorder
 from asymspec_agents.trace.story import read_story
 from asymspec_agents.trace.viewer import render_page, story_data
 from asymspec_agents.views import ViewPolicy
-from benchmarks.provenance import provenance
 from benchmarks.router import conversation
 
 VOCAB = 151_936  # Qwen's
