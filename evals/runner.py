@@ -65,12 +65,6 @@ class Job:
             raise ConfigurationError(
                 f"suite={self.suite.name!r} is graded by a judge, and there is none; name one"
             )
-        idle = [str(cell) for cell in self.cells if cell.view is not None and cell.view.method == "signature"]
-        if idle and not self.suite.has_tools:
-            raise ConfigurationError(
-                f"suite={self.suite.name!r} has no tools, so the view 'signature' of {idle[0]!r} would "
-                "shorten nothing; take another, such as extract@0.3"
-            )
 
 
 def run(

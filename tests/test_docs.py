@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from asymspec_agents.cli import frame, vllm
 from asymspec_agents.cli import main as cli
-from asymspec_agents.cli import vllm
 from tests.architecture import ROOT
 
 if sys.version_info >= (3, 11):
@@ -91,7 +91,7 @@ def _commands() -> Iterator[object]:
 
 @pytest.mark.parametrize("words", [*_commands()])
 def test_documented_commands_are_understood(words: list[str]) -> None:
-    parsed = cli._parser().parse_args(words)
+    parsed = frame._parser(cli.COMMANDS, "asymspec", "").parse_args(words)
     if words[:2] == ["vllm", "serve"]:  # takes vLLM's own flags as well, which only vLLM can judge
         known, _ = vllm._serve_parser().parse_known_args(words[3:])
         assert known.drafter

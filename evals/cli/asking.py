@@ -116,6 +116,11 @@ def cells_for(
             cells[suite.name] = tuple(map(Cell.parse, before.suites[suite.name].cells))
             continue
         views = tuple(map(ViewSpec.parse, args.view or suite.default_views))
+        if not suite.has_tools and any(view.method == "signature" for view in views):
+            raise ConfigurationError(
+                f"suite={suite.name!r} has no tools, so the view 'signature' would shorten nothing; take "
+                "another, such as extract@0.3"
+            )
         cells[suite.name] = cells_of(arms, views)
     for view in {str(cell.view): cell.view for several in cells.values() for cell in several}.values():
         if view is not None:

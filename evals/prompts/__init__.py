@@ -1,12 +1,5 @@
 """Prompts kept as text files beside this module; LICENSES.txt says whose they are."""
 
-from __future__ import annotations
-
-from pathlib import Path
+from .reading import prompt_named
 
 __all__ = ["prompt_named"]
-
-
-def prompt_named(name: str) -> str:
-    """The prompt of that name, without the line end at its end."""
-    return (Path(__file__).parent / f"{name}.txt").read_text(encoding="utf-8").removesuffix("\n")

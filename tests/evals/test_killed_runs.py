@@ -90,7 +90,7 @@ def test_a_run_that_dies_in_the_middle_of_a_write_goes_on_from_the_record_before
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_with_all_records_whole(
-    tmp_path: Path, data: list[str], number: signal.Signals
+    tmp_path: Path, data: list[str], number: signal.Signals, heeded_signals: None
 ) -> None:
     folder = tmp_path / "run"
     process = subprocess.Popen(

@@ -141,7 +141,9 @@ def test_costs_are_relative_to_ceiling_over_shared_samples(tmp_path: Path) -> No
 def test_without_parameters_flops_are_unknown_and_said_so(tmp_path: Path) -> None:
     summary = report(by_hand(), tmp_path, system={"verifier": "big"})
     assert rows(summary)["ceiling"]["costs"]["total_flops"] is None or summary["suites"][0]["notes"]
-    assert any("FLOPs are unknown" in note for note in summary["suites"][0]["notes"])
+    assert any(
+        "parameters the drafter has: the FLOPs of arms" in note for note in summary["suites"][0]["notes"]
+    )
 
 
 @pytest.mark.parametrize(

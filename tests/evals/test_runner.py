@@ -197,8 +197,8 @@ def test_a_new_scoring_that_fails_takes_the_score_away(folder: RunFolder) -> Non
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_betweenrecords_of(
-    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+def test_a_signal_stops_between_records(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, heeded_signals: None
 ) -> None:
     before = signal.getsignal(number)
     write, num_writes = os.write, 0
