@@ -90,7 +90,7 @@ def test_what_nobody_waits_for_is_not_begun() -> None:
     model = Model(hold)
     classifier = Classifier(model, batch_size=1, max_cached=10)
     with pytest.raises(TimeoutError, match="0 of 5 chunks"):
-        classifier.scores([ids(n) for n in range(5)], timeout_s=0.05, on_progress=nothing)
+        classifier.scores([ids(n) for n in range(5)], timeout_s=1.0, on_progress=nothing)
     assert begun.wait(WAIT_S)
     go.set()
     classifier.scores([ids(9)], timeout_s=WAIT_S, on_progress=nothing)

@@ -84,7 +84,8 @@ def test_both_keep_the_same_words(
     for rate in RATES:
         kept = _known(runner, text, rate)
         theirs = _known(runner, text, rate, package.kept_words(text, rate=rate, counter=COUNTER))
-        assert {*kept} ^ {*theirs} <= _at_the_threshold(runner, text, rate)
+        differ = ({*kept} ^ {*theirs}) - _at_the_threshold(runner, text, rate)
+        assert [word for word in differ if not _is_cut_there(runner, text, word)] == []
         assert kept or rate < 0.3 or name == "one line"
 
 
@@ -101,6 +102,18 @@ class _Weights:
 
     def encode(self, text: str) -> range:
         return range(COUNTER.count(text.lstrip("▁")))
+
+
+def _is_cut_there(runner: LLMLingua2, text: str, word: tuple[int, int]) -> bool:
+    """Whether the package cuts off the end of the word's chunk, where ours makes two chunks of it.
+
+    It does where a chunk by itself has more tokens than in its text.
+    """
+    whole = {(chunk.start, chunk.end) for chunk in runner._chunker.chunks(text)}
+    spans = [*runner._chunker._spans(text)]
+    cut = [span for span in spans if (span.start, span.end) not in whole]
+    assert len(cut) <= 0.1 * len(spans) + 1
+    return any(span.start <= word[0] < span.end for span in cut)
 
 
 def _at_the_threshold(runner: LLMLingua2, text: str, rate: float) -> set[tuple[int, int]]:

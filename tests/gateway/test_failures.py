@@ -89,8 +89,8 @@ def test_silence_within_an_answer() -> None:
 
 
 def test_pauses_below_the_limit_are_no_silence() -> None:
-    pieces = [piece for event in chunks("a", "b", "c", asymspec={}) for piece in (event, 0.15)]
-    with apart(**SHORT) as (app, url):
+    pieces = [piece for event in chunks("a", "b", "c", asymspec={}) for piece in (event, 0.5)]
+    with apart(first_byte_s=1.4, idle_s=1.4) as (app, url):  # all of them take longer than that
         app.answer = lambda got: Script(pieces, headers=[EVENTS])
         assert ask(url, STREAM).content == b"".join(chunks("a", "b", "c", asymspec={}))
 
