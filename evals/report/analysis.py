@@ -147,8 +147,8 @@ def _notes(data: Indexed) -> list[str]:
     sizes = {"verifier": data.sizes.verifier, "drafter": data.sizes.drafter}
     if unsized := [role for role, size in sizes.items() if size is None]:
         notes.append(
-            f"The run does not say how many parameters the {' and the '.join(unsized)} has: "
-            "the FLOPs of arms that use it are unknown."
+            f"The run does not tell the number of parameters of: {', '.join(unsized)}. The FLOPs of arms in "
+            "which it takes part are unknown."
         )
     known = [cost for costs in data.costs.values() for cost in costs.values() if cost is not None]
     if any(cost.is_untold for cost in known):

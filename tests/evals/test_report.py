@@ -142,7 +142,7 @@ def test_without_parameters_flops_are_unknown_and_said_so(tmp_path: Path) -> Non
     summary = report(by_hand(), tmp_path, system={"verifier": "big"})
     assert rows(summary)["ceiling"]["costs"]["total_flops"] is None or summary["suites"][0]["notes"]
     assert any(
-        "parameters the drafter has: the FLOPs of arms" in note for note in summary["suites"][0]["notes"]
+        "parameters of: verifier, drafter. The FLOPs of" in note for note in summary["suites"][0]["notes"]
     )
 
 
