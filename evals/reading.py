@@ -14,6 +14,8 @@ from typing import Any
 
 from asymspec_agents.errors import ConfigurationError, MissingDependencyError
 
+from .unpacking import UNREADABLE
+
 __all__ = ["Row", "located", "read_rows"]
 
 _BOMS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
@@ -89,7 +91,7 @@ def read_rows(path: Path, member: str | None = None) -> list[Row]:
         if member is not None:
             return _rows(member, _member(path, member))
         return _rows(path.name, path.read_bytes())
-    except (OSError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise ConfigurationError(f"{path} cannot be read: {error}") from error
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import io
+import lzma
 import zipfile
+import zlib
 from dataclasses import dataclass
 
-__all__ = ["Member", "members_of"]
+__all__ = ["UNREADABLE", "Member", "members_of"]
+
+UNREADABLE = (OSError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+"""What an archive raises that is damaged, locked by a password, or packed in a way that Python lacks."""
 
 MAX_MEMBERS = 100
 MAX_BYTES = 50 * 1024 * 1024  # of all members together

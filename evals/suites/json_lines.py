@@ -9,6 +9,8 @@ from typing import Any
 
 from asymspec_agents.errors import ConfigurationError
 
+from ..unpacking import UNREADABLE
+
 __all__ = ["Place", "json_lines"]
 
 Place = Path | zipfile.Path
@@ -18,7 +20,7 @@ def json_lines(path: Place) -> list[dict[str, Any]]:
     """The objects of a file of JSON lines; empty lines are passed over. Raises ConfigurationError."""
     try:
         lines = path.read_bytes().decode("utf-8-sig").split("\n")  # a text's own line separators stay inside
-    except (OSError, UnicodeDecodeError, zipfile.BadZipFile) as error:
+    except (UnicodeDecodeError, *UNREADABLE) as error:
         raise ConfigurationError(f"{path} cannot be read as UTF-8 text: {error}") from error
     records: list[dict[str, Any]] = []
     for number, line in enumerate(lines, 1):

@@ -22,6 +22,7 @@ from ..attached import inside
 from ..columns import read_columns
 from ..reading import Row, read_rows
 from ..sources import fetch, hub_file
+from ..unpacking import UNREADABLE
 
 __all__ = ["ImageText", "Images", "Release", "clean_caption", "clean_ocr", "image_text"]
 
@@ -215,5 +216,5 @@ def _zipped(path: Path, name: str) -> bytes | None:
             members = archive.namelist()
             found = next((member for member in (name, name.rpartition("/")[2]) if member in members), None)
             return archive.read(found) if found is not None else None
-    except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError) as error:
+    except UNREADABLE as error:
         raise ConfigurationError(f"{path} cannot be read: {error}") from error

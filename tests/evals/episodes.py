@@ -37,7 +37,7 @@ class BackendAsker:
         max_tokens: int,
         stop: Sequence[str] = (),
     ) -> ChatResponse:
-        raise NotImplementedError
+        raise AssertionError("an agent makes its calls through backend()")
 
     def backend(self) -> Backend:
         return self.given

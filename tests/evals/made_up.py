@@ -92,10 +92,10 @@ class MadeAsker:
         return scripted_response(self._answer(self._sample))
 
     def backend(self) -> Backend:
-        raise NotImplementedError
+        raise AssertionError("the made-up suite asks by ask()")
 
     def router(self) -> ContextRouter:
-        raise NotImplementedError
+        raise AssertionError("the made-up suite asks by ask()")
 
     def output(self, answer: str, **fields: Any) -> Output:
         return Output(answer=answer, calls=(Call(text=answer),), **fields)
