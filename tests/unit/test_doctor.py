@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import io
 import json
 import os
@@ -16,11 +18,11 @@ import pytest
 
 from asymspec_agents.cli import main as cli
 from asymspec_agents.diagnosis.finding import Check, Finding, run_checks
-from asymspec_agents.diagnosis.installation import Installation
+from asymspec_agents.diagnosis.installation import DEVELOPERS, DISTRIBUTION, Installation, module_of
 from asymspec_agents.diagnosis.installation_checks import DEFAULT_PAIR_CHECKS, INSTALLATION_CHECKS
 from asymspec_agents.diagnosis.machine import available_bytes, usable_cores
 from asymspec_agents.diagnosis.probe import Probe, child, run_probe
-from asymspec_agents.diagnosis.requirements import read_requirements
+from asymspec_agents.diagnosis.requirements import Requirement, read_requirements
 from asymspec_agents.errors import WeightsError
 from asymspec_agents.weights import PRESETS, CachedModel
 from tests.architecture import ROOT
@@ -201,6 +203,51 @@ def test_what_is_installed_is_tried_and_nothing_else(tmp_path: Path) -> None:
 
     diagnose(tmp_path, try_modules=try_modules, versions={**VERSIONS, "smolagents": "1.26.0"})
     assert tried == [["gguf", "pydantic", "smolagents", "torch", "smolagents_asymspec"]]
+
+
+def test_every_package_that_users_install_is_tried_by_a_module_that_is_its_own() -> None:
+    """Of those that are here: the test machine has all but vLLM, of which one build has the module's name."""
+    requirements = [
+        need
+        for need in read_requirements(importlib.metadata.requires(DISTRIBUTION) or ())
+        if need.extra not in DEVELOPERS and need.name != DISTRIBUTION
+    ]
+    assert len(requirements) > 20
+    for need in requirements:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            distribution = importlib.metadata.distribution(need.name)
+            module = module_of(need.name).replace(".", "/")
+            files = {str(file) for file in distribution.files or ()}
+            assert files & {f"{module}/__init__.py", f"{module}.py"}, (need.name, module)
+
+
+def test_what_only_developers_need_is_not_tried(tmp_path: Path) -> None:
+    requirements = [
+        *REQUIREMENTS,
+        Requirement("mkdocs-material", ">=9", "docs"),
+        Requirement("scipy", ">=1", "evals"),
+    ]
+    tried: list[Sequence[str]] = []
+
+    def try_modules(modules: Sequence[str]) -> Probe:
+        tried.append(modules)
+        return Probe(FACTS)
+
+    versions = {**VERSIONS, "mkdocs-material": "9.7", "scipy": "1.15"}
+    diagnose(tmp_path, try_modules=try_modules, requirements=requirements, versions=versions)
+    assert {"mkdocs_material", "scipy"}.isdisjoint(tried[0])
+
+
+def test_a_broken_package_of_another_name_is_installed_anew_by_its_own(tmp_path: Path) -> None:
+    requirements = [*REQUIREMENTS, Requirement("pillow", ">=11,<14", "vision")]
+    probe = Probe({}, {"PIL": "ImportError: libjpeg"})
+    found = diagnose(
+        tmp_path,
+        requirements=requirements,
+        versions={**VERSIONS, "pillow": "12.0"},
+        try_modules=lambda modules: probe,
+    )
+    assert found["PIL"].fix == 'pip install --force-reinstall "pillow>=11,<14"'
 
 
 def test_a_cache_folder_that_cannot_be_is_found_without_making_it(tmp_path: Path) -> None:
