@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import reprlib
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..decoding.modes import MODES
 from ..errors import (
     AsymSpecError,
-    ConfigurationError,
     ContextOverflowError,
     MissingDependencyError,
     UnsupportedRequestError,
@@ -22,11 +20,11 @@ from ..messages import Message, ToolSpec
 from ..protocol import AsymSpecOptions
 from ..recording import NULL_RECORDER, Recorder
 from ..store import content_hash
-from ..tokens import clean_text
 from ..weights import DEFAULT_PAIR, ProgressCallback, resolve
 from ..wire.fields import without_neutral
 from .answer import ChatDelta, Segment, Usage
 from .base import Backend, Capabilities, PromptCounter
+from .prompts import PromptMaker
 from .request import AnyRequest, ChatRequest, CompletionRequest
 
 if TYPE_CHECKING:
@@ -38,16 +36,6 @@ if TYPE_CHECKING:
     from ..engine.sampling import Sampling
 
 __all__ = ["LocalBackend"]
-
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Views:
-    """Token ids of both views."""
-
-    full: list[int]
-    compressed: list[int]
 
 
 class LocalBackend(Backend):
@@ -64,6 +52,7 @@ class LocalBackend(Backend):
         self.engine = engine
         self.template = template
         self.arm: Arm = arm_named(arm)
+        self._prompts = PromptMaker(template, engine.vocab_size, engine.models["verifier"].name)
 
     @classmethod
     def load(
@@ -121,9 +110,7 @@ class LocalBackend(Backend):
 
     def prompt_ids(self, request: AnyRequest) -> list[int]:
         """The token ids of a request's full view."""
-        if isinstance(request, ChatRequest):
-            return self.template.ids(request.messages, request.tools, request.chat_template_kwargs)
-        return self._prompt_ids("prompt", request.prompt)
+        return self._prompts.full(request)
 
     def stream(self, request: AnyRequest, *, abort: threading.Event | None = None) -> Iterator[ChatDelta]:
         """The answer step by step; a request that cannot be served is refused here, before a model runs."""
@@ -174,15 +161,15 @@ class LocalBackend(Backend):
         from ..engine.arms import ARMS
         from ..engine.engine import DecodeRequest
 
-        views = (
-            self._chat_views(request) if isinstance(request, ChatRequest) else self._completion_views(request)
-        )
+        prompts = self._prompts.prompts(request)
         asymspec = request.asymspec
         is_plain = asymspec is None and self.arm.name != "drafter"
         arm = ARMS["ceiling"] if is_plain else self.arm
         decode = DecodeRequest(
-            full=views.full,
-            compressed=views.compressed,
+            full=prompts.full,
+            compressed=prompts.compressed,
+            drafter_full=prompts.drafter_full,
+            drafter_compressed=prompts.drafter_compressed,
             arm=arm,
             options=asymspec or AsymSpecOptions(),
             max_tokens=request.max_tokens,
@@ -212,34 +199,6 @@ class LocalBackend(Backend):
             max_calls=1 if request.parallel_tool_calls is False else None,
         )
         return None if source is None else grammars.compile(source)
-
-    def _chat_views(self, request: ChatRequest) -> _Views:
-        asymspec = request.asymspec
-        tools = () if request.tool_choice == "none" else request.tools
-        if tools and not self.template.shows_tools:
-            _warn_of_hidden_tools(self.capabilities.verifier)
-        full = self.template.ids(request.messages, tools, request.chat_template_kwargs)
-        if asymspec is None:
-            return _Views(full, full)
-        short_tools = tools if asymspec.tools is None or request.tool_choice == "none" else asymspec.tools
-        messages = asymspec.compressed_messages(request.messages)
-        return _Views(full, self.template.ids(messages, short_tools, request.chat_template_kwargs))
-
-    def _completion_views(self, request: CompletionRequest) -> _Views:
-        full = self._prompt_ids("prompt", request.prompt)
-        if request.asymspec is None:
-            return _Views(full, full)
-        return _Views(full, self._prompt_ids("asymspec.prompt", request.asymspec.prompt))
-
-    def _prompt_ids(self, field: str, prompt: str | tuple[int, ...]) -> list[int]:
-        if isinstance(prompt, str):
-            ids: list[int] = self.template.tokenizer.encode(clean_text(prompt))
-            return ids
-        limit = self.engine.vocab_size
-        wrong = next((token for token in prompt if not 0 <= token < limit), None)
-        if wrong is not None:
-            raise ConfigurationError(f"{field}: token id {wrong} is not in the vocabulary of {limit:,} ids")
-        return list(prompt)
 
     def _within_limits(self, decode: DecodeRequest) -> DecodeRequest:
         """The request, or the verifier alone on the compressed view where the drafter has no room."""
@@ -288,15 +247,6 @@ def _check_supported(request: AnyRequest) -> str | None:
             'or ask for on_sampling="greedy"'
         )
     return None
-
-
-@lru_cache  # once for each model
-def _warn_of_hidden_tools(model: str) -> None:
-    logger.warning(
-        "the chat template of %s has no place for tools: the model does not see them, unless the messages "
-        "describe them (logged once)",
-        model,
-    )
 
 
 def _sampling(request: AnyRequest) -> Sampling | None:

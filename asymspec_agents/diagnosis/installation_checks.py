@@ -9,15 +9,15 @@ from pathlib import Path
 
 from ..weights import DEFAULT_PAIR, PRESETS
 from .finding import Check, Finding
-from .installation import DISTRIBUTION, INTEGRATIONS, Installation
+from .installation import DEVELOPERS, DISTRIBUTION, INTEGRATIONS, Installation, module_of
 from .requirements import Requirement, fits
 
 __all__ = ["DEFAULT_PAIR_CHECKS", "INSTALLATION_CHECKS", "MAIN_PACKAGES"]
 
 GB = 1e9
 PAIR = (DEFAULT_PAIR.verifier, DEFAULT_PAIR.drafter)
-UNTOLD = ("all", "dev", "docs", "evals")
-"""Extras without a line of their own: the sum of others, and what only this project's developers need."""
+UNTOLD = ("all", *DEVELOPERS)
+"""Extras without a line of their own: the sum of others, and what users don't need."""
 MAIN_PACKAGES = {
     "engine": ("torch",),
     "compress": ("bm25s",),
@@ -111,8 +111,8 @@ def _imports(here: Installation) -> Iterator[Finding]:
 
 
 def _reinstall(here: Installation, step: str) -> str:
-    package = {"compute": "torch", "gpu": "torch", **INTEGRATIONS}.get(step, step).replace("_", "-")
-    found = next((r for r in here.requirements if r.name == package), None)
+    module = {"compute": "torch", "gpu": "torch", **INTEGRATIONS}.get(step, step)
+    found = next((need for need in here.requirements if module_of(need.name) == module), None)
     if found is None:
         return f"pip install --force-reinstall {DISTRIBUTION}"
     return f'pip install --force-reinstall "{found}"'

@@ -39,6 +39,8 @@ class EngineOptions:
 class DecodeRequest:
     """Token ids of both views, each ending with the same generation prompt, and how to decode from them.
 
+    `drafter_full` and `drafter_compressed` are the views in the drafter's ids where those are not the
+    verifier's: it has another vocabulary, or sees what the verifier does not.
     `max_tokens` None: until the context is full. `cache_salt` isolates prefix reuse between tenants.
     `fallback` names what the caller had to change about the request; trace and report repeat it. `sampling`
     None is greedy, and all that an arm with a drafter knows. `grammar` is what the answer must keep to.
@@ -48,6 +50,8 @@ class DecodeRequest:
 
     full: Sequence[int]
     compressed: Sequence[int]
+    drafter_full: Sequence[int] | None = None
+    drafter_compressed: Sequence[int] | None = None
     arm: Arm = ARMS["asymspec"]
     options: AsymSpecOptions = field(default_factory=AsymSpecOptions)
     max_tokens: int | None = None
@@ -68,7 +72,9 @@ class DecodeRequest:
 
     def prompt(self, reading: Reading) -> Sequence[int]:
         """The token ids that reading reads."""
-        return self.full if reading.view == "full" else self.compressed
+        ids = self.full if reading.view == "full" else self.compressed
+        own = self.drafter_full if reading.view == "full" else self.drafter_compressed
+        return ids if own is None or reading.model == "verifier" else own
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,74 +16,11 @@ import pytest
 
 from asymspec_agents.cli import main as cli
 from asymspec_agents.diagnosis.finding import Check, Finding, run_checks
-from asymspec_agents.diagnosis.installation import Installation
-from asymspec_agents.diagnosis.installation_checks import DEFAULT_PAIR_CHECKS, INSTALLATION_CHECKS
 from asymspec_agents.diagnosis.machine import available_bytes, usable_cores
 from asymspec_agents.diagnosis.probe import Probe, child, run_probe
-from asymspec_agents.diagnosis.requirements import read_requirements
 from asymspec_agents.errors import WeightsError
-from asymspec_agents.weights import PRESETS, CachedModel
 from tests.architecture import ROOT
-
-# As hatchling writes them: sorted, and what an included extra brings repeated under the one that includes it.
-FLATTENED = read_requirements(
-    [
-        "pydantic<3,>=2.7",
-        "bm25s<0.4,>=0.3; extra == 'all'",
-        "torch<2.15,>=2.6; extra == 'all'",
-        "filelock<5,>=3.16; extra == 'engine'",
-        "torch<2.15,>=2.6; extra == 'engine'",
-        "filelock<5,>=3.16; extra == 'server'",
-        "starlette<2,>=0.46; extra == 'server'",
-        "torch<2.15,>=2.6; extra == 'server'",
-        "numpy<3,>=1.26; extra == 'vision'",
-        "rapidocr<4,>=3.10; extra == 'vision'",
-        "mkdocs-material<10,>=9.8; extra == 'docs'",
-    ]
-)
-REQUIREMENTS = read_requirements(
-    [
-        "pydantic<3,>=2.7",
-        "torch<2.15,>=2.6; extra == 'engine'",
-        "gguf<1,>=0.17; extra == 'engine'",
-        "asymspec-agents[engine]; extra == 'server'",
-        "starlette<2,>=0.46; extra == 'server'",
-        "smolagents<2,>=1.26; extra == 'smolagents'",
-        "pytest>=8.3; extra == 'dev'",
-    ]
-)
-VERSIONS = {"pydantic": "2.14.0", "torch": "2.13.0+cpu", "gguf": "0.17", "pytest": "1.0"}
-COMPUTE = {"float32_s": 0.004, "bfloat16_s": 0.002, "threads": 2}
-GPU = {"build": None, "has_driver": False}
-FACTS: dict[str, Any] = {"pydantic": {}, "torch": {}, "gguf": {}, "compute": COMPUTE, "gpu": GPU}
-
-
-def models(state: str = "cached") -> tuple[CachedModel, ...]:
-    return tuple(CachedModel(preset, Path(name), state, 1) for name, preset in PRESETS.items())  # type: ignore[arg-type]
-
-
-def diagnose(tmp_path: Path, **changes: Any) -> dict[str, Finding]:
-    facts: dict[str, Any] = {
-        "python": (3, 12, 1),
-        "requires_python": ">=3.10",
-        "version": "1.2.3",
-        "metadata_version": "1.2.3",
-        "requirements": REQUIREMENTS,
-        "versions": VERSIONS,
-        "cache_dir": tmp_path,
-        "models": models(),
-        "free_disk_bytes": lambda folder: 10**12,
-        "available_bytes": 10**11,
-        "cores": 2,
-        "try_modules": lambda modules: Probe(FACTS),
-        **changes,
-    }
-    findings = list(run_checks((*INSTALLATION_CHECKS, *DEFAULT_PAIR_CHECKS), Installation(**facts), 30))
-    by_name = {finding.name: finding for finding in findings}
-    assert len(by_name) == len(findings)
-    for finding in findings:
-        assert (finding.fix is not None) == (finding.status in ("warn", "FAIL")), finding
-    return by_name
+from tests.unit.diagnosed import COMPUTE, FACTS, GPU, VERSIONS, diagnose, models
 
 
 def test_a_good_installation_has_nothing_to_mend(tmp_path: Path) -> None:
@@ -178,29 +115,12 @@ def test_what_is_wrong_is_named_with_its_fix(
     assert fix in str(finding.fix)
 
 
-def test_an_extra_of_which_others_brought_parts_is_not_taken_as_wanted(tmp_path: Path) -> None:
-    found = diagnose(tmp_path, versions={"pydantic": "2.8", "gguf": "0.17", "starlette": "9.0"})
-    assert found["extra engine"].status == found["extra server"].status == "info"
-    assert not {"models", "memory"} & found.keys()  # of no use without the engine
-
-
 def test_a_gpu_makes_the_cpus_formats_unimportant(tmp_path: Path) -> None:
     gpu = {"build": "13.0", "has_driver": True, "name": "A GPU", "free_bytes": 80 * 10**9}
     slow = {**COMPUTE, "bfloat16_s": 1.0}
     found = diagnose(tmp_path, **broken_probe(gpu=gpu, compute=slow))
     assert found["gpu"].found == "A GPU, 80.0 GB free, CUDA 13.0"
     assert found["dtype"].status == "ok"
-
-
-def test_what_is_installed_is_tried_and_nothing_else(tmp_path: Path) -> None:
-    tried: list[Sequence[str]] = []
-
-    def try_modules(modules: Sequence[str]) -> Probe:
-        tried.append(modules)
-        return Probe(FACTS)
-
-    diagnose(tmp_path, try_modules=try_modules, versions={**VERSIONS, "smolagents": "1.26.0"})
-    assert tried == [["gguf", "pydantic", "smolagents", "torch", "smolagents_asymspec"]]
 
 
 def test_a_cache_folder_that_cannot_be_is_found_without_making_it(tmp_path: Path) -> None:
@@ -328,18 +248,3 @@ def test_the_time_limit_is_a_number_above_zero(timeout: str, capsys: pytest.Capt
     with pytest.raises(SystemExit):
         cli.main(["doctor", "--timeout", timeout])
     assert "above 0" in capsys.readouterr().err
-
-
-def test_an_extra_that_shares_packages_with_another_is_not_taken_for_wanted(tmp_path: Path) -> None:
-    versions = {"pydantic": "2.14.0", "torch": "2.13.0", "filelock": "4.3", "numpy": "2.4", "bm25s": "0.3.16"}
-    found = diagnose(tmp_path, requirements=FLATTENED, versions=versions)
-    assert found["extra engine"].status == "ok"
-    assert found["extra server"].status == found["extra vision"].status == "info"
-    assert {"extra all", "extra docs"}.isdisjoint(found)
-
-
-def test_an_extra_whose_main_package_is_there_lacks_the_others(tmp_path: Path) -> None:
-    versions = {"pydantic": "2.14.0", "torch": "2.13.0", "starlette": "1.0"}
-    found = diagnose(tmp_path, requirements=FLATTENED, versions=versions)
-    assert found["extra server"].status == "FAIL"
-    assert "filelock" in found["extra server"].found
