@@ -77,9 +77,7 @@ class CausalModel:
         return module
 
     @torch.inference_mode()
-    def forward(
-        self, ids: Tensor, cache: KVCache, num_logits: int, sight: Sight | None = None
-    ) -> Tensor:
+    def forward(self, ids: Tensor, cache: KVCache, num_logits: int, sight: Sight | None = None) -> Tensor:
         """Appends `ids` [1, n] to `cache`; logits of the last `num_logits`: [1, num_logits, vocab].
 
         `sight` has the images of the prompt that the cache begins with, for a model that sees (`sees`).

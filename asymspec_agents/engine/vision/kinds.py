@@ -24,7 +24,7 @@ Inputs = Mapping[str, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """A tower's output for one image, as embeddings: `rows` [n, width]; `inner` is added behind layers 0, 1, …"""
+    """A tower's output for one image: embeddings `rows` [n, width]; `inner` is added behind layers 0, 1, …"""
 
     rows: Tensor
     inner: tuple[Tensor, ...] = ()
@@ -88,7 +88,7 @@ class Kind(ABC):
 class QwenVL(Kind):
     """Qwen2-VL, Qwen2.5-VL, Qwen3-VL: as many rows as the image is large, at positions of a grid (M-RoPE).
 
-    Qwen3-VL's tower also gives features that are added between the first layers (DeepStack, arXiv 2406.04334).
+    Qwen3-VL's tower also gives features that are added between the first layers (arXiv 2406.04334).
     """
 
     has_grid_positions = True

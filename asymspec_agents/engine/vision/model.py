@@ -35,23 +35,35 @@ class SeeingModel(CausalModel):
 
     sees: ClassVar[bool] = True
 
-    def __init__(self, module: PreTrainedModel, name: str, looker: Looker) -> None:
+    def __init__(self, module: Any, name: str, looker: Looker) -> None:
         self.looker = looker
         self.num_seen = 0
         self._features: Remembered[Features] = Remembered(looker.options.cache_bytes)
         self._held: tuple[str, Features] | None = None
-        self._embedding = module.get_input_embeddings()
+        self._ends: tuple[int, list[int]] | None = None
+        self._embedding: Any = module.get_input_embeddings()
         self._head: Any = module.get_output_embeddings()
         super().__init__(module, name)
 
     @staticmethod
-    def _decoder(module: PreTrainedModel) -> PreTrainedModel:
+    def _decoder(module: Any) -> PreTrainedModel:
         decoder: PreTrainedModel = module.get_decoder()
         return decoder
 
     @property
     def _takes_packed_rows(self) -> bool:
         return True
+
+    def end_with(self, end: int, vocab_size: int) -> None:
+        """Makes `end` the token that ends an answer where the drafter's own ends lie beyond `vocab_size`.
+
+        A family's vision-language models may end turns with a token that its text models do not have; what
+        they give to it is then given to `end`, so that both models speak of one end.
+        """
+        own = sorted(token for token in self.eos_token_ids if token >= vocab_size)
+        if own:
+            self._ends = (end, own)
+            self.eos_token_ids |= {end}
 
     def features(self, look: Look) -> Features:
         """The tower's output for an image, on the model's device; raises what makes it unreadable."""
@@ -63,19 +75,24 @@ class SeeingModel(CausalModel):
             inputs = {name: tensor.to(self.device) for name, tensor in self.looker.inputs(look).items()}
             features = self.looker.kind.features(self.module, inputs)
             self.num_seen += 1
-            if len(features.rows) != look.layout.num_rows:
+            if features.rows.shape != (look.layout.num_rows, self._embedding.embedding_dim):
                 raise IncompatibleModelsError(
-                    f"{self.name}: the tower makes {len(features.rows)} rows of an image that takes "
-                    f"{look.layout.num_rows} tokens; its image processor is another model's"
+                    f"{self.name}: the tower makes features of {tuple(features.rows.shape)} of an image "
+                    f"that takes {look.layout.num_rows} tokens; its image processor is another model's"
                 )
             self._features.put(digest, features, features.num_bytes)
         self._held = (digest, features)
         return features
 
+    @torch.inference_mode()
+    def try_tower(self, look: Look) -> None:
+        """Raises IncompatibleModelsError unless the tower makes of an image what stands for it in prompts."""
+        self.features(look)
+        self.num_seen, self._held = 0, None
+
     def _logits(self, ids: Tensor, cache: KVCache, num_logits: int, sight: Sight | None) -> Tensor:
         hidden = self._hidden([ids], [cache], [sight], cache)
-        logits: Tensor = self._head(hidden[:, hidden.shape[1] - num_logits :])
-        return logits
+        return self._scores(hidden[:, hidden.shape[1] - num_logits :])
 
     def _packed_logits(
         self,
@@ -85,7 +102,14 @@ class SeeingModel(CausalModel):
         ends: Tensor,
     ) -> Tensor:
         packed = PackedCache(caches, [piece.shape[1] for piece in ids])
-        logits: Tensor = self._head(self._hidden(ids, caches, sights, packed)[:, ends])
+        return self._scores(self._hidden(ids, caches, sights, packed)[:, ends])
+
+    def _scores(self, hidden: Tensor) -> Tensor:
+        """Logits [1, n, vocab] of hidden states [1, n, width]."""
+        logits: Tensor = self._head(hidden)
+        if self._ends is not None:
+            end, own = self._ends
+            logits[..., end] = logits[..., [end, *own]].logsumexp(dim=-1)
         return logits
 
     def _hidden(

@@ -38,7 +38,7 @@ def pixels(picture: Picture, options: VisionOptions) -> Any:
     MissingDependencyError without Pillow.
     """
     try:
-        from PIL import Image
+        from PIL import Image, UnidentifiedImageError
     except ImportError as error:
         raise MissingDependencyError("pillow", "images") from error
     if len(picture.data) > options.max_image_bytes:
@@ -59,7 +59,7 @@ def pixels(picture: Picture, options: VisionOptions) -> Any:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise MessageError(too_large % ("far too many", limit)) from error
-    except Image.UnidentifiedImageError as error:
+    except UnidentifiedImageError as error:
         raise MessageError(
             f"{picture.place}: the data are no image of a format that is read ({', '.join(FORMATS)})"
         ) from error
