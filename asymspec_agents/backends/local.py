@@ -112,10 +112,17 @@ class LocalBackend(Backend):
 
     @property
     def _shows_images(self) -> bool:
-        """Whether the drafter sees, and reads the full view in this arm."""
-        from ..engine.arms import SMALL_FULL
+        """Whether the drafter sees, and in this arm reads the full view, which the verifier does not read."""
+        from ..engine.arms import LARGE_FULL, SMALL_FULL
 
-        return self._seeing is not None and SMALL_FULL in (self.arm.drafting, self.arm.verifying)
+        readings = (self.arm.drafting, self.arm.verifying)
+        return self._seeing is not None and SMALL_FULL in readings and LARGE_FULL not in readings
+
+    def _template_of(self, decode: DecodeRequest) -> ChatTemplate:
+        """The template that the answering model was asked through."""
+        if self._seeing is not None and decode.arm.verifying.model == "drafter":
+            return self._seeing.template
+        return self.template
 
     def count_prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> int:
         """Exact number of tokens of a prompt: chat template, tools and generation prompt included.
@@ -174,8 +181,9 @@ class LocalBackend(Backend):
         if isinstance(request, CompletionRequest):
             return AnswerStream(PLAIN, (), "", "")
         tools = () if request.tool_choice == "none" else request.tools
-        tail = self.template.tail(decode.prompt(decode.arm.verifying))
-        return AnswerStream(self.template.answer_format, tools, _call_id_prefix(decode), tail)
+        template = self._template_of(decode)
+        tail = template.tail(decode.prompt(decode.arm.verifying))
+        return AnswerStream(template.answer_format, tools, _call_id_prefix(decode), tail)
 
     def _decode_request(self, request: AnyRequest, fallback: str | None) -> DecodeRequest:
         from ..engine.arms import ARMS
@@ -214,12 +222,13 @@ class LocalBackend(Backend):
         from ..engine.answer_grammar import AnswerMarks, answer_grammar
 
         grammars = self.engine.grammars
-        tail = self.template.tail(decode.prompt(decode.arm.verifying))
+        template = self._template_of(decode)
+        tail = template.tail(decode.prompt(decode.arm.verifying))
         source = answer_grammar(
             request.tools,
             request.tool_choice,
             request.response_format,
-            partial(AnswerMarks.of, self.template.answer_format, tail, grammars.term),
+            partial(AnswerMarks.of, template.answer_format, tail, grammars.term),
             max_calls=1 if request.parallel_tool_calls is False else None,
         )
         return None if source is None else grammars.compile(source)

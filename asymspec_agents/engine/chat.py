@@ -85,8 +85,12 @@ class ChatTemplate:
             return True
 
     def tail(self, ids: Sequence[int]) -> str:
-        """The end of a prompt's text, special tokens included: what the template wrote for the answer."""
-        return str(self.tokenizer.decode(list(ids[-TAIL_TOKENS:]), skip_special_tokens=False))
+        """The end of a prompt's text, special tokens included: what the template wrote for the answer.
+
+        Negative ids, which show images, are no text.
+        """
+        words = [token for token in ids[-TAIL_TOKENS:] if token >= 0]
+        return str(self.tokenizer.decode(words, skip_special_tokens=False))
 
     def _shaped(self, message: Message, disguise: Disguise) -> dict[str, Any]:
         """The message in the shape the template takes."""
