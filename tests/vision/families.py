@@ -87,9 +87,7 @@ def tokenizer_of(family: str | None) -> PreTrainedTokenizerFast:
     tokenizer.add_special_tokens([AddedToken(text, special=True) for text in names])
     image = "<|vision_start|><|image_pad|><|vision_end|>" if "qwen" in (family or "") else "<image>"
     template = CHAT_TEMPLATE if family is None else TEMPLATE.replace("IMAGE", image)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="<|im_end|>", chat_template=template
-    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", chat_template=template)
 
 
 def _id(name: str) -> int:

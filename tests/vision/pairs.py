@@ -62,9 +62,7 @@ def backend_of(
 ) -> LocalBackend:
     """A backend of its own over the family's pair."""
     verifier, drafter = pair_folders(family)
-    pair = load_pair(
-        verifier, drafter, dtype="float32", device="cpu", options=options, recorder=recorder
-    )
+    pair = load_pair(verifier, drafter, dtype="float32", device="cpu", options=options, recorder=recorder)
     return LocalBackend(pair.engine, pair.template, seeing=pair.seeing)
 
 
