@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .attachments import AttachmentPolicy, Attachments
 from .backends.base import Backend
 from .recording import Recorder
 from .router import ContextRouter
@@ -12,10 +13,14 @@ __all__ = ["router_for"]
 
 
 def router_for(backend: Backend, max_tokens: int | None, recorder: Recorder) -> ContextRouter:
-    """A router with the backend's own limits and token counter; `max_tokens` limits its answers."""
+    """A router with the backend's own limits and token counter; `max_tokens` limits its answers.
+
+    A drafter that sees is shown the images.
+    """
     can = backend.capabilities
     return ContextRouter(
         within_limits(ViewPolicy(), can.max_verifier_tokens, can.max_drafter_tokens, max_tokens),
         prompt_counter=backend.prompt_counter,
+        attachments=Attachments(AttachmentPolicy(drafter_sees="images")) if can.sees_images else None,
         recorder=recorder,
     )
