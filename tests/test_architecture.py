@@ -49,7 +49,8 @@ LAYER_OF = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 
 BASE = {"pydantic", "pydantic_core", "typing_extensions", "httpx"}  # the third comes with the first
 ENGINE = ("asymspec_agents/engine/",)
-DECODING = tuple(f"asymspec_agents/decoding/{name}.py" for name in ("detail", "rule", "vocab"))
+DECODING = tuple(f"asymspec_agents/decoding/{name}.py" for name in ("detail", "rule", "translation"))
+VOCAB_FILE = ("asymspec_agents/decoding/vocab_file.py",)
 LAZY_ENGINE = ("asymspec_agents/tokens.py", "asymspec_agents/backends/local.py")
 COMPRESS = ("asymspec_agents/compress/",)
 LLMLINGUA = ("asymspec_agents/compress/llmlingua/",)
@@ -74,12 +75,12 @@ MEMORY = ("evals/systems/memory.py",)
 
 # Optional packages: which files may need them to be imported, and which may import them inside a function.
 OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "torch": (ENGINE + DECODING + VLLM + LLMLINGUA, LAZY_ENGINE + PROBE + CAPTIONERS + MEMORY),
+    "torch": (ENGINE + DECODING + VLLM + LLMLINGUA, LAZY_ENGINE + PROBE + CAPTIONERS + MEMORY + VOCAB_FILE),
     "transformers": (ENGINE + LLMLINGUA, LAZY_ENGINE + WEIGHTS + CAPTIONERS + PAIR),
     "numpy": (ENGINE + VLLM + LLMLINGUA, COMPRESS + ATTACHMENTS + EVALS),
     "jinja2": (ENGINE, ()),
     "tokenizers": ((), ENGINE),
-    "safetensors": ((), ENGINE + VLLM + LLMLINGUA),
+    "safetensors": ((), ENGINE + VLLM + LLMLINGUA + VOCAB_FILE),
     "llmlingua": (("asymspec_agents/compress/llmlingua/package_shim.py",), ()),
     "gguf": ((), ENGINE),
     "llguidance": ((), ENGINE),

@@ -1,1 +1,1 @@
-"""The decoding rule: pure functions on batched tensors (`rule`, needs torch) and its options (`modes`)."""
+"""The decoding rule (`rule`, on batched tensors), its options (`modes`), maps of vocabularies (`vocab`)."""
