@@ -66,7 +66,7 @@ def check_engine_request(request: Any, *, has_processed_logits: bool) -> None:
     if request.prompt_token_ids is None or request.prompt_embeds is not None:
         raise UnsupportedRequestError("prompt_embeds: AsymSpec needs the compressed view as token ids")
     if request.mm_features:
-        raise UnsupportedRequestError("images or audio in the compressed view: the drafter reads text")
+        raise UnsupportedRequestError("images or audio in the compressed view: it is read as text")
     if request.resumable:
         raise UnsupportedRequestError("streaming input: both views must be whole from the start")
     if request.lora_request is not None:

@@ -7,10 +7,12 @@ whose drafts nobody would verify may skip drafting. AsymSpec requests need every
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import vllm
 from vllm.config.model import _get_and_verify_max_len
+from vllm.multimodal.utils import strip_covered_mm_data
 from vllm.v1.core.kv_cache_utils import KVCacheConfig
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.interface import PauseState
@@ -36,6 +38,8 @@ __all__ = [
     "check_version",
     "drafter_shape",
     "limits",
+    "take_images",
+    "unread_images",
     "verifier_kv_bytes",
 ]
 
@@ -89,6 +93,29 @@ def limits(vllm_config: Any, kv_cache_config: KVCacheConfig) -> Limits:
         num_steps_in_flight=vllm_config.max_concurrent_batches,
         configured_full_len=config.max_full_len,
     )
+
+
+def take_images(request: Request) -> tuple[Any, ...]:
+    """The images that came with a request, which has none afterwards: they are the drafter's to read.
+
+    The verifier's blocks are named anew, as its tokens don't depend on them.
+    """
+    images, request.mm_features = tuple(request.mm_features), []
+    if images:
+        request.block_hashes.clear()
+        request.update_block_hashes()
+    return images
+
+
+def unread_images(vllm_config: Any) -> Callable[[Sequence[Any], int], Sequence[Any]]:
+    """What `Views` calls to leave out the data of images that nobody has to look at again."""
+    has_mrope = bool(vllm_config.speculative_config.draft_model_config.uses_mrope)
+
+    def unread(images: Sequence[Any], num_tokens: int) -> Sequence[Any]:
+        stripped: Sequence[Any] = strip_covered_mm_data(list(images), num_tokens, has_mrope)
+        return stripped
+
+    return unread
 
 
 def _bytes_per_value(cache_dtype: str, model_dtype: Any) -> int:

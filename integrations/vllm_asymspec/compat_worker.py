@@ -13,6 +13,8 @@ from vllm.forward_context import BatchDescriptor, set_forward_context
 from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
 from vllm.model_executor.model_loader import get_model
 from vllm.model_executor.model_loader.utils import get_draft_load_config
+from vllm.model_executor.models.interfaces import supports_mrope
+from vllm.multimodal.utils import group_and_batch_mm_kwargs
 from vllm.platforms import current_platform
 from vllm.tokenizers import cached_tokenizer_from_config
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
@@ -52,12 +54,14 @@ __all__ = [
     "get_kv_cache_config_from_groups",
     "get_layers_from_vllm_config",
     "get_model",
+    "group_and_batch_mm_kwargs",
     "init_attn_backend",
     "map_kv_caches_to_kernel_blocks",
     "model_runner_class",
     "replace",
     "set_forward_context",
     "set_model_tag",
+    "supports_mrope",
     "worker_class",
 ]
 

@@ -41,6 +41,7 @@ class Drafting:
             max_tokens=self._plugin.idle_prefill_tokens,
             max_rows=max(2 * self.num_slots, vllm_config.scheduler_config.max_num_seqs),
             max_positions=self._max_positions,
+            plugin=self._plugin,
         )
         self._rounds: Rounds | None = None
         self._counts: CountsOnTheWay | None = None

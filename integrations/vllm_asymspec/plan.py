@@ -36,7 +36,8 @@ class NewRequest:
     again, and the two prompts need not end alike. `options` are the fields of AsymSpecOptions as given.
     `strict`: the views are identical, so the rule is `strict` whatever the options say. Without `has_base`
     there is no base view; a rule that needs one takes the full view's logits for it, as the views are then
-    identical.
+    identical. `images` are those of the full prompt (see images.py), without data where the drafter need not
+    look at them again; `full_ids` is that prompt, given where it has any, for their positions.
     """
 
     req_id: str
@@ -46,6 +47,8 @@ class NewRequest:
     full_tail: tuple[int, ...]
     options: dict[str, Any]
     strict: bool
+    images: tuple[Any, ...] = ()
+    full_ids: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

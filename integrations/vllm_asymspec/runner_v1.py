@@ -18,6 +18,7 @@ from .compat_worker import draft_model_proposer
 from .drafting import Drafting
 from .rounds import Rounds
 from .slots import TAIL, on_device
+from .vision import as_if_text_only
 
 __all__ = ["runner_v1"]
 
@@ -58,7 +59,8 @@ class _AsymSpecRunner:
     """Mixed into a runner of vLLM's."""
 
     def __init__(self, vllm_config: Any, device: torch.device) -> None:
-        super().__init__(vllm_config, device)  # type: ignore[call-arg]
+        with as_if_text_only(vllm_config):
+            super().__init__(vllm_config, device)  # type: ignore[call-arg]
         self._drafting = Drafting(vllm_config, device)
         self.drafter = _proposer(self._drafting)
 

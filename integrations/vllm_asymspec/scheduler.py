@@ -14,7 +14,7 @@ import time
 from collections import deque
 from typing import Any
 
-from asymspec_agents.errors import AsymSpecError, ConfigurationError
+from asymspec_agents.errors import AsymSpecError, ConfigurationError, UnsupportedRequestError
 
 from .admission import check_engine_request, check_request
 from .compat import (
@@ -27,10 +27,14 @@ from .compat import (
     Scheduler,
     SchedulingPolicy,
     limits,
+    take_images,
+    unread_images,
 )
 from .config import PluginConfig
+from .images import check_places, spans_of
 from .tally import Tally
 from .views import Views
+from .vision import sees_images
 from .warming import WarmingQueue, shares
 from .wire_args import EXTRA_ARG, AsymSpecArgs, pack_ids
 
@@ -54,6 +58,7 @@ class SchedulingWithViews(_Base):  # type: ignore[misc]
         self._views = Views(
             limits(self.vllm_config, self.kv_cache_config),
             config.num_slots(self.scheduler_config.max_num_seqs),
+            unread_images(self.vllm_config),
         )
         self._warming = WarmingQueue(by_priority=self.policy == SchedulingPolicy.PRIORITY)
         self._refused: dict[str, tuple[Request, str]] = {}
@@ -79,6 +84,14 @@ class SchedulingWithViews(_Base):  # type: ignore[misc]
         args = AsymSpecArgs.of(None if params is None else params.extra_args)
         if args is None:
             return
+        images = take_images(request) if args.num_images else ()
+        if images and not sees_images(self.vllm_config):
+            raise UnsupportedRequestError("images in the full view: this server's drafter reads text only")
+        if len(images) != args.num_images:
+            raise ConfigurationError(
+                f"asymspec.num_images={args.num_images}, but {len(images)} came with the request"
+            )
+        check_places(spans_of(images), args.num_full_tokens)
         has_processed_logits = bool(self.vllm_config.use_v2_model_runner)
         check_engine_request(request, has_processed_logits=has_processed_logits)
         compressed_ids = pack_ids(request.prompt_token_ids)
@@ -86,7 +99,7 @@ class SchedulingWithViews(_Base):  # type: ignore[misc]
         num_answer = max(min(request.max_tokens, most), 1)
         check_request(self._views.limits, args, compressed_ids, num_answer)
         salts = [salt for salt in (args.salt, request.cache_salt) if salt is not None]
-        self._views.add(request.request_id, args, compressed_ids, repr(salts) if salts else None)
+        self._views.add(request.request_id, args, compressed_ids, repr(salts) if salts else None, images)
         self._warming.register(request)
 
     def _enqueue_waiting_request(self, request: Request) -> None:

@@ -55,7 +55,9 @@ def _drafter(model: Any) -> Iterator[str]:
         (model.is_hybrid or model.has_inner_state or model.is_attention_free, "layers with a state"),
         (model.use_mla, "latent attention (MLA)"),
         (model.is_encoder_decoder, "an encoder"),
-        (model.uses_mrope, "positions of several dimensions (M-RoPE)"),
+        (model.uses_mrope and not model.is_multimodal_model, "positions of several dimensions (M-RoPE)"),
+        (model.is_mm_prefix_lm, "images whose tokens attend to each other both ways"),
+        (model.requires_raw_input_tokens, "a tower that reads token ids"),
     ):
         if found:
             yield f"the drafter {model.model} has {what}: take one with plain attention over all positions"

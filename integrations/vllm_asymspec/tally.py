@@ -29,6 +29,7 @@ class Tally:
     num_compressed: int
     num_full: int
     num_places: int
+    num_images: int = 0
     cached: CachedCounts = field(default_factory=CachedCounts)
     num_blocks: int = 0
     num_drafted: int = 0
@@ -79,4 +80,5 @@ class Tally:
             "accepted_per_position": list(self.accepted_at),
             "mean_divergence": self.divergence_sum / self.num_judged if self.num_judged else 0.0,
             "fallback": self.fallback,
+            "images": self.num_images,
         }

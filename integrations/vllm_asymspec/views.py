@@ -9,12 +9,14 @@ themselves. Lengths are in tokens of the compressed view, answer included; the f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from asymspec_agents.protocol import AsymSpecOptions
 
 from .budget import Limits
+from .images import Span, spans_of
 from .plan import NewRequest, StepPlan, ViewName
 from .plan_draft import PlanDraft
 from .pool import BlockPool, block_hashes
@@ -25,6 +27,8 @@ __all__ = ["NUM_REFED", "Reading", "Views", "reading_of"]
 
 NUM_REFED = 2  # tokens that every draft round reads again
 BYTES_PER_ID = 4
+
+Images = Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class Reading:
 
 def reading_of(args: AsymSpecArgs, compressed_ids: bytes) -> Reading:
     """What the drafter reads of a request with this compressed view (as `pack_ids` packs it)."""
-    identical = args.full_ids == compressed_ids
+    identical = args.full_ids == compressed_ids and not args.num_images
     strict = identical and args.options.identical_views == "strict"
     return Reading(
         options=args.options,
@@ -68,6 +72,7 @@ class _View:
 
     name: ViewName
     prompt: bytes
+    images: tuple[Span, ...] = ()
     ids: bytes = b""
     names: list[bytes] = field(default_factory=list)  # of the blocks that only hold tokens read beforehand
     blocks: list[int] = field(default_factory=list)
@@ -82,7 +87,7 @@ class _View:
         ids = self.prompt + answer
         if ids != self.ids:
             self.ids = ids
-            self.names = list(block_hashes(ids[: -NUM_REFED * BYTES_PER_ID], block_size, salt))
+            self.names = list(block_hashes(ids[: -NUM_REFED * BYTES_PER_ID], block_size, salt, self.images))
 
 
 @dataclass(slots=True)
@@ -92,6 +97,7 @@ class _Entry:
     salt: str | None
     views: tuple[_View, ...]
     tally: Tally
+    images: Images = ()
     num_begun: int = 0
 
     @property
@@ -103,11 +109,21 @@ class _Entry:
 
 
 class Views:
-    """The views of all AsymSpec requests over one pool. `num_slots`: requests the worker has room for."""
+    """The views of all AsymSpec requests over one pool. `num_slots`: requests the worker has room for.
 
-    def __init__(self, limits: Limits, num_slots: int) -> None:
+    `unread(images, num_tokens)`: a view's images less the data of those that lie in its first tokens, which
+    are read already.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        num_slots: int,
+        unread: Callable[[Images, int], Images] = lambda images, num_tokens: images,
+    ) -> None:
         self.limits = limits
         self.num_slots = num_slots
+        self._unread = unread
         self.pool = BlockPool(limits.pool.num_blocks)
         self._entries: dict[str, _Entry] = {}
         self._holders: dict[str, None] = {}
@@ -135,10 +151,17 @@ class Views:
         """Whether that request has a slot and blocks."""
         return req_id in self._holders
 
-    def add(self, req_id: str, args: AsymSpecArgs, compressed_ids: bytes, salt: str | None) -> None:
-        """A request comes, cold. `salt` isolates its cached blocks."""
+    def add(
+        self,
+        req_id: str,
+        args: AsymSpecArgs,
+        compressed_ids: bytes,
+        salt: str | None,
+        images: Images = (),
+    ) -> None:
+        """A request comes, cold. `salt` isolates its cached blocks; `images` are those of its full view."""
         reading = reading_of(args, compressed_ids)
-        views = [_View("full", args.full_ids)]
+        views = [_View("full", args.full_ids, spans_of(images))]
         if reading.has_base:
             views.append(_View("base", compressed_ids))
         num_drafts = min(reading.options.num_draft_tokens, self.limits.num_draft_tokens)
@@ -148,8 +171,9 @@ class Views:
             num_compressed=len(compressed_ids) // BYTES_PER_ID,
             num_full=args.num_full_tokens,
             num_places=num_drafts + (reading.options.bonus == "rule"),
+            num_images=args.num_images,
         )
-        self._entries[req_id] = _Entry(req_id, reading, salt, tuple(views), tally)
+        self._entries[req_id] = _Entry(req_id, reading, salt, tuple(views), tally, images)
 
     def remove(self, req_id: str) -> None:
         """The request is over."""
@@ -287,14 +311,17 @@ class Views:
                 setattr(entry.tally.cached, "drafter" if view.name == "full" else "base", view.num_shared)
 
     def _new_request(self, entry: _Entry) -> NewRequest:
+        full = entry.views[0]
         return NewRequest(
             req_id=entry.req_id,
             has_base=entry.reading.has_base,
             delta=entry.reading.delta,
             prompt_len=entry.num_prompt,
-            full_tail=tuple(unpack_ids(entry.views[0].prompt[-NUM_REFED * BYTES_PER_ID :])),
+            full_tail=tuple(unpack_ids(full.prompt[-NUM_REFED * BYTES_PER_ID :])),
             options=entry.reading.options.model_dump(
                 mode="json", include=set(AsymSpecOptions.model_fields), exclude_unset=True
             ),
             strict=entry.reading.strict,
+            images=tuple(self._unread(entry.images, full.num_read)),
+            full_ids=full.prompt if entry.images else b"",
         )

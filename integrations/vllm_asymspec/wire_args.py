@@ -19,7 +19,7 @@ from asymspec_agents.protocol import PROTOCOL_VERSION, AsymSpecOptions
 __all__ = ["EXTRA_ARG", "AsymSpecArgs", "pack_ids", "unpack_ids"]
 
 EXTRA_ARG = "asymspec"
-_FIELDS = {"version", "full_ids", "options", "salt"}
+_FIELDS = {"version", "full_ids", "options", "salt", "num_images"}
 _BYTES_PER_ID = 4
 
 
@@ -47,12 +47,14 @@ def unpack_ids(packed: bytes) -> array[int]:
 class AsymSpecArgs:
     """The full view's ids (as `pack_ids` packs them), the options of decoding, and the salt of the caches.
 
-    Requests share cached keys and values of the drafter's views only where `salt` is the same.
+    Requests share cached keys and values of the drafter's views only where `salt` is the same. `num_images`:
+    how many images the full view has; they travel with the request as vLLM's own do (see images.py).
     """
 
     full_ids: bytes
     options: AsymSpecOptions
     salt: str | None = None
+    num_images: int = 0
 
     def __post_init__(self) -> None:
         if not self.full_ids:
@@ -79,6 +81,7 @@ class AsymSpecArgs:
             "full_ids": self.full_ids,
             "options": options,
             "salt": self.salt,
+            "num_images": self.num_images,
         }
 
     @classmethod
@@ -102,4 +105,7 @@ class AsymSpecArgs:
             raise ConfigurationError("asymspec.options: not an object")
         if salt is not None and not isinstance(salt, str):
             raise ConfigurationError("asymspec.salt: not a text")
-        return cls(bytes(full_ids), AsymSpecOptions.of(**options), salt)
+        num_images = packed.get("num_images", 0)
+        if not isinstance(num_images, int) or isinstance(num_images, bool) or num_images < 0:
+            raise ConfigurationError(f"asymspec.num_images={num_images!r} is not a number of images")
+        return cls(bytes(full_ids), AsymSpecOptions.of(**options), salt, num_images)
