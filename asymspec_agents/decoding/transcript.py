@@ -61,6 +61,8 @@ class Transcript:
         self.tokens: list[int] = []
         self.num_pushed = 0
         self.num_respelled = 0  # pushed tokens that had no counterpart
+        self.num_kept = 0  # tokens that the last push left as they were
+        self.num_replaced = 0  # tokens that pushes took back, to spell their end anew
         self._boundary = 0  # tokens before it stay as they are
         self._tail = b""  # what the tokens behind it spell
 
@@ -68,6 +70,7 @@ class Transcript:
         """Goes on with tokens of the verifier."""
         for token in tokens:
             self.num_pushed += 1
+            self.num_kept = len(self.tokens)
             own = self._transcriber.to_drafter.get(token)
             if own is None:
                 self.num_respelled += 1
@@ -77,6 +80,12 @@ class Transcript:
 
     def _respell(self, more: bytes) -> None:
         ids = self._transcriber.speller.ids(self._tail + more)
+        before = self.tokens[self._boundary :]
+        same = 0
+        while same < min(len(ids), len(before)) and ids[same] == before[same]:
+            same += 1
+        self.num_kept = self._boundary + same
+        self.num_replaced += len(before) - same
         del self.tokens[self._boundary :]
         self._tail = b""
         for token in ids:

@@ -12,6 +12,7 @@ from asymspec_agents.engine.chat import ChatTemplate
 from asymspec_agents.engine.load import load_tokenizer
 
 from .batched_engine import BatchedEngine, NamedModel
+from .compat import end_ids
 from .distribution import make_vllm_known
 from .server.start import LIMITS_METHOD, limits_from
 
@@ -71,6 +72,4 @@ async def _start(folder: Path, arguments: Mapping[str, Any]) -> tuple[Any, dict[
 
 def _eos_token_ids(model_config: Any, tokenizer: Any) -> frozenset[int]:
     """The tokens that end an answer for vLLM: the tokenizer's own, and those of the generation config."""
-    given = model_config.try_get_generation_config().get("eos_token_id", [])
-    ids = {given} if isinstance(given, int) else set(given or ())
-    return frozenset(ids | {token for token in (tokenizer.eos_token_id,) if token is not None})
+    return end_ids(model_config) | {token for token in (tokenizer.eos_token_id,) if token is not None}

@@ -30,6 +30,8 @@ class PluginConfig:
 
     Of a drafter that sees: a request has at most `max_images` images of `max_image_pixels` each;
     `image_cache_bytes` of what its tower made of them are kept on each rank.
+
+    `vocab_map` lets a drafter with another vocabulary take part: the file of a map, or "auto".
     """
 
     max_full_len: int | None = None
@@ -40,6 +42,7 @@ class PluginConfig:
     max_images: int = 16
     max_image_pixels: int = 4_194_304
     image_cache_bytes: int = 268_435_456
+    vocab_map: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_full_len", "pool_bytes", "max_requests"):
@@ -47,6 +50,10 @@ class PluginConfig:
                 self._check_count(name)
         for name in ("prefill_tokens", "max_images", "max_image_pixels", "image_cache_bytes"):
             self._check_count(name)
+        if self.vocab_map is not None and (not isinstance(self.vocab_map, str) or not self.vocab_map):
+            raise ConfigurationError(
+                f'{CONFIG_KEY}.vocab_map={self.vocab_map!r} is neither "auto" nor the path of a map'
+            )
         fraction = self.pool_fraction
         if not isinstance(fraction, int | float) or isinstance(fraction, bool) or not 0 < fraction < 1:
             raise ConfigurationError(

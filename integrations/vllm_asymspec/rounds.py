@@ -22,7 +22,7 @@ from .plan import Chunk, StepPlan
 from .sight import SeenView, Shown, Sight
 from .slots import TAIL, VIEWS, LastRound, Shape, Slots, on_device
 
-__all__ = ["ReadsRows", "Rounds", "Rows"]
+__all__ = ["ReadsRows", "Round", "Rounds", "Rows"]
 
 Lengths = NDArray[np.int64]
 
@@ -123,7 +123,7 @@ class Rounds:
     def propose(
         self,
         req_ids: Sequence[str],
-        last_two: Tensor,
+        last: Tensor,
         base_len: Tensor,
         base_len_bound: Lengths,
         *,
@@ -131,21 +131,33 @@ class Rounds:
     ) -> None:
         """Drafts `places` tokens for each request, with both views' logits at each.
 
-        last_two [R, 2]: the last committed tokens (the first is ignored where there is one only). base_len
-        [R], on the device: tokens of the compressed view, answer included; base_len_bound [R], on the host:
-        no less than it, and equal to it where the answer is still empty.
+        last [R, T]: the last committed tokens, two at least and as many as are new since the last round
+        (what would lie before the sequence is ignored). base_len [R], on the device: tokens of the
+        compressed view, answer included; base_len_bound [R], on the host: no less than it, and equal to it
+        where the answer is still empty.
         """
         if not req_ids:
             return
-        rounds = _Round(self, req_ids, base_len, base_len_bound)
-        hidden = rounds.read_last_two(last_two)
+        one = Round(self, req_ids, base_len, base_len_bound)
+        self.draft(req_ids, one, one.read_last_two(last[:, -TAIL:]), places)
+
+    def draft(self, req_ids: Sequence[str], one: Round, hidden: Tensor, places: int) -> None:
+        """Drafts in a round whose rows are read up to their last token; hidden [rows, h] behind that."""
         for place in range(places):
-            drafts = rounds.keep(place, self.drafter.logits(hidden))
+            drafts = one.keep(place, self.shared(self.drafter.logits(hidden)))
             if place + 1 < places:
-                hidden = rounds.read_draft(place, drafts)
+                hidden = one.read_draft(place, self.native(drafts))
         for req_id in req_ids:
             max_read = places if self.has_round(req_id) else 0
             self.slots.last_rounds[req_id] = LastRound(places, max_read)
+
+    def shared(self, logits: Tensor) -> Tensor:
+        """The drafter's logits over the verifier's ids."""
+        return logits
+
+    def native(self, drafts: Tensor) -> Tensor:
+        """Drafts, which are ids of the verifier's, in the drafter's."""
+        return drafts
 
     def num_places(self, req_ids: Sequence[str]) -> int:
         """Places a round of these requests needs."""
@@ -266,7 +278,7 @@ def _joined(pieces: Sequence[_Piece]) -> Tensor:
     return torch.cat(positions, dim=-1)
 
 
-class _Round:
+class Round:
     """One round in the making. Rows: all full views, then the base views of the requests that have one."""
 
     def __init__(
@@ -277,6 +289,7 @@ class _Round:
         views = [(i, "full") for i in range(len(requests))]
         views += [(i, "base") for i, request in enumerate(requests) if request.has_base]
         shared = [i for i, request in enumerate(requests) if not request.has_base and request.kind.needs_base]
+        self.views = [(req_ids[i], view) for i, view in views]
         self._rounds = rounds
         self._slots = slots
         self._slot = slots.rows(req_ids)  # [R]
@@ -323,10 +336,14 @@ class _Round:
         return self._rounds.drafter.read(rows)[last]
 
     def read_draft(self, place: int, drafts: Tensor) -> Tensor:
-        """Reads every view's proposal at `place`; hidden states behind it [rows, h]."""
+        """Reads every view's proposal [R] at `place`; hidden states behind it [rows, h]."""
+        return self.read_one(place, drafts[self._of])
+
+    def read_one(self, place: int, tokens: Tensor) -> Tensor:
+        """Reads a token [rows] of each view, at `place` behind its last one or, with -1, that one itself."""
         new = place + 1
         rows = self._rounds.rows(
-            drafts[self._of],
+            tokens,
             self._lengths + place,
             self._table_rows,
             self._lengths + new,

@@ -67,6 +67,7 @@ class Ask:
     salt: str | None = None
     sampling: Mapping[str, Any] = field(default_factory=dict)
     images: Sequence[Any] = ()  # of the full view, as vLLM carries them
+    base: Sequence[int] = ()  # the compressed view in the ids of a drafter of another family
 
     @property
     def parsed(self) -> AsymSpecOptions:
@@ -75,7 +76,8 @@ class Ask:
     def argument(self) -> AsymSpecArgs:
         """What tells the engine of the full view."""
         assert self.full is not None
-        return AsymSpecArgs(pack_ids(self.full), self.parsed, self.salt, len(self.images))
+        base = pack_ids(self.base)
+        return AsymSpecArgs(pack_ids(self.full), self.parsed, self.salt, len(self.images), base)
 
     def params(self) -> Any:
         """vLLM's sampling parameters."""
