@@ -62,11 +62,11 @@ def check_own_ids(args: AsymSpecArgs, *, has_own: bool) -> None:
     """Raises ConfigurationError for views in the wrong model's tokens; `has_own`: the drafter has its own."""
     if has_own and not args.base_ids:
         raise ConfigurationError(
-            "asymspec.base_ids is missing: the drafter has a vocabulary of its own, in which it reads both views"
+            "asymspec.base_ids is missing: the drafter has a vocabulary of its own, in which it reads each view"
         )
     if args.base_ids and not has_own:
         raise ConfigurationError(
-            "asymspec.base_ids: the drafter reads the verifier's tokens; leave it out (or set vocab_map)"
+            "asymspec.base_ids: the drafter reads the verifier's tokens; leave it out or set vocab_map"
         )
 
 
