@@ -22,6 +22,7 @@ __all__ = [
     "AsymSpecReport",
     "AsymSpecRequest",
     "CachedTokens",
+    "CrossFamilyReport",
     "Edit",
     "apply_edits",
     "derive_edits",
@@ -168,13 +169,30 @@ class CachedTokens(BaseModel):
     drafter: int = 0
 
 
+class CrossFamilyReport(BaseModel):
+    """How a drafter of another family fared; shares are of ids, in [0, 1].
+
+    `mapped_tokens`: tokens that both vocabularies have, the only ones that are drafted and steered.
+    `respelled`: emitted tokens that had no counterpart, so that the drafter read them as several of its own;
+    `reread`: tokens that the drafter had read and read anew as their word was spelled otherwise.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    mapped_tokens: int = 0
+    verifier_coverage: float = 0.0
+    drafter_coverage: float = 0.0
+    respelled: int = 0
+    reread: int = 0
+
+
 class AsymSpecReport(BaseModel):
     """What decoding did; every count is in tokens unless named otherwise.
 
     accepted + fused + bonus is the number of tokens emitted before trimming at EOS, stop or max_tokens.
     `drafted` counts every proposal, those behind a refusal too. `mean_divergence` (nats, in [0, ln 2]) is the
     mean of JSD(a‖b) over the positions the gate judged. `mode` is what ran, `fallback` why it differs from
-    what was asked.
+    what was asked. `cross_family` is there where drafter and verifier have different vocabularies.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -192,6 +210,7 @@ class AsymSpecReport(BaseModel):
     accepted_per_position: tuple[int, ...] = ()
     mean_divergence: float = 0.0
     fallback: str | None = None
+    cross_family: CrossFamilyReport | None = None
 
 
 def _first_problem(error: ValidationError) -> str:

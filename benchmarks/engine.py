@@ -77,7 +77,7 @@ def block_over_forwards(engine: Engine, tokens: list[int], length: int, num_bloc
         found = next_block(readers, committed, Rule(), NUM_DRAFT_TOKENS, "rule", engine.vocab_size)
         committed.extend(found.tokens)
         for view in readers.all():
-            view.rewind(len(committed))
+            view.rewind(committed)
 
     for _ in range(WARM_UP_BLOCKS + num_blocks):
         forwards_s.append(sum(_bare_forward_s(views, num_tokens) for views, num_tokens in reads))

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..decoding.modes import MODES
+from ..decoding.vocab import MAPPED_DELTAS
 from ..errors import (
     AsymSpecError,
     ContextOverflowError,
@@ -24,13 +25,14 @@ from ..weights import DEFAULT_PAIR, ProgressCallback, resolve
 from ..wire.fields import without_neutral
 from .answer import ChatDelta, Segment, Usage
 from .base import Backend, Capabilities, PromptCounter
-from .prompts import PromptMaker
+from .prompts import DrafterPrompts, PromptMaker
 from .request import AnyRequest, ChatRequest, CompletionRequest
 
 if TYPE_CHECKING:
     from ..engine.answer import AnswerStream
     from ..engine.arms import Arm
     from ..engine.chat import ChatTemplate
+    from ..engine.cross_family import MapChoice
     from ..engine.engine import DecodeRequest, Engine, EngineOptions, Outcome, Step
     from ..engine.grammar import Grammar
     from ..engine.sampling import Sampling
@@ -46,13 +48,29 @@ class LocalBackend(Backend):
     the engine cannot do is refused with an error.
     """
 
-    def __init__(self, engine: Engine, template: ChatTemplate, *, arm: str = "asymspec") -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        template: ChatTemplate,
+        *,
+        arm: str = "asymspec",
+        drafter_template: ChatTemplate | None = None,
+    ) -> None:
+        """`drafter_template` is how the drafter reads chats where it is of another family."""
         from ..engine.arms import arm_named
 
         self.engine = engine
         self.template = template
+        self.drafter_template = drafter_template
         self.arm: Arm = arm_named(arm)
-        self._prompts = PromptMaker(template, engine.vocab_size, engine.models["verifier"].name)
+        self._writer, vocab_size = template, engine.vocab_size
+        self._drafter_prompts = None
+        if drafter_template is not None and engine.family is not None:
+            name = engine.models["drafter"].name
+            self._drafter_prompts = DrafterPrompts(drafter_template, engine.family, name)
+            if self.arm.verifying.model == "drafter":
+                self._writer, vocab_size = drafter_template, engine.family.vocab_size
+        self._prompts = PromptMaker(self._writer, vocab_size, engine.models[self.arm.verifying.model].name)
 
     @classmethod
     def load(
@@ -65,8 +83,12 @@ class LocalBackend(Backend):
         options: EngineOptions | None = None,
         recorder: Recorder = NULL_RECORDER,
         progress: ProgressCallback | None = None,
+        vocab_map: MapChoice | None = None,
     ) -> LocalBackend:
-        """A backend over two models named by local folder, preset or hub name; fetches what is missing."""
+        """A backend over two models named by local folder, preset or hub name; fetches what is missing.
+
+        `vocab_map` lets a drafter of another family take part: a map, the file of one, or "auto".
+        """
         try:
             from ..engine.load import load_pair
         except ImportError as error:
@@ -81,32 +103,40 @@ class LocalBackend(Backend):
             device=device,
             options=options,
             recorder=recorder,
+            vocab_map=vocab_map,
         )
-        return cls(pair.engine, pair.template)
+        return cls(pair.engine, pair.template, drafter_template=pair.drafter_template)
 
     def with_arm(self, arm: str) -> LocalBackend:
         """A backend over the same engine that decodes AsymSpec requests by another arm."""
-        return LocalBackend(self.engine, self.template, arm=arm)
+        return LocalBackend(self.engine, self.template, arm=arm, drafter_template=self.drafter_template)
 
     @property
     def capabilities(self) -> Capabilities:
         from ..engine.arms import LARGE_SHORT, SMALL_FULL
 
+        is_foreign = self.drafter_template is not None
         return Capabilities(
             verifier=self.engine.models["verifier"].name,
             drafter=self.engine.models["drafter"].name,
-            modes=tuple(MODES),
+            modes=tuple(m for m, rule in MODES.items() if not is_foreign or rule.delta in MAPPED_DELTAS),
             max_verifier_tokens=self.engine.longest_prompt(LARGE_SHORT),
             max_drafter_tokens=self.engine.longest_prompt(SMALL_FULL),
+            cross_family=is_foreign,
         )
 
     def count_prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> int:
         """Exact number of tokens of a prompt: chat template, tools and generation prompt included."""
-        return len(self.template.ids(messages, tools))
+        return len(self._writer.ids(messages, tools))
 
     @property
     def prompt_counter(self) -> PromptCounter:
-        return self.count_prompt
+        """Counts as `count_prompt`, for a pair of two families as whichever model needs more tokens."""
+        return self.count_prompt if self.drafter_template is None else self._count_longest
+
+    def _count_longest(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> int:
+        templates = filter(None, (self._writer, self.drafter_template))
+        return max(len(template.ids(messages, tools)) for template in templates)
 
     def prompt_ids(self, request: AnyRequest) -> list[int]:
         """The token ids of a request's full view."""
@@ -154,17 +184,19 @@ class LocalBackend(Backend):
         if isinstance(request, CompletionRequest):
             return AnswerStream(PLAIN, (), "", "")
         tools = () if request.tool_choice == "none" else request.tools
-        tail = self.template.tail(decode.prompt(decode.arm.verifying))
-        return AnswerStream(self.template.answer_format, tools, _call_id_prefix(decode), tail)
+        tail = self._writer.tail(decode.prompt(decode.arm.verifying))
+        return AnswerStream(self._writer.answer_format, tools, _call_id_prefix(decode), tail)
 
     def _decode_request(self, request: AnyRequest, fallback: str | None) -> DecodeRequest:
         from ..engine.arms import ARMS
         from ..engine.engine import DecodeRequest
 
-        prompts = self._prompts.prompts(request)
         asymspec = request.asymspec
         is_plain = asymspec is None and self.arm.name != "drafter"
         arm = ARMS["ceiling"] if is_plain else self.arm
+        prompts = self._prompts.prompts(request)
+        if arm.drafting is not None and self._drafter_prompts is not None:
+            prompts = self._drafter_prompts.beside(request, prompts)
         decode = DecodeRequest(
             full=prompts.full,
             compressed=prompts.compressed,
@@ -189,27 +221,32 @@ class LocalBackend(Backend):
         """What the answer must keep to; tools are enforced by their full schemas, whatever the views show."""
         from ..engine.answer_grammar import AnswerMarks, answer_grammar
 
-        grammars = self.engine.grammars
-        tail = self.template.tail(decode.prompt(decode.arm.verifying))
+        is_own = self._writer is self.template
+        grammars = self.engine.grammars if is_own else self.engine.drafter_grammars
+        tail = self._writer.tail(decode.prompt(decode.arm.verifying))
         source = answer_grammar(
             request.tools,
             request.tool_choice,
             request.response_format,
-            partial(AnswerMarks.of, self.template.answer_format, tail, grammars.term),
+            partial(AnswerMarks.of, self._writer.answer_format, tail, grammars.term),
             max_calls=1 if request.parallel_tool_calls is False else None,
         )
         return None if source is None else grammars.compile(source)
 
     def _within_limits(self, decode: DecodeRequest) -> DecodeRequest:
-        """The request, or the verifier alone on the compressed view where the drafter has no room."""
+        """The request, or the verifier alone on the compressed view where the drafter cannot serve it."""
         from ..engine.arms import ARMS
 
         try:
             self.engine.check_room(decode)
         except ContextOverflowError as error:
-            reasons = (decode.fallback, f"{error.view}_view_overflow")
-            return replace(decode, arm=ARMS["floor"], fallback=", ".join(filter(None, reasons)))
-        return decode
+            reason = f"{error.view}_view_overflow"
+        except UnsupportedRequestError:
+            reason = "cross_family_delta"
+        else:
+            return decode
+        reasons = filter(None, (decode.fallback, reason))
+        return replace(decode, arm=ARMS["floor"], fallback=", ".join(reasons))
 
     def _last_delta(
         self,

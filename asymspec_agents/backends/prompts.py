@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,9 @@ from .request import AnyRequest, ChatRequest, CompletionRequest
 
 if TYPE_CHECKING:
     from ..engine.chat import ChatTemplate
+    from ..engine.cross_family import CrossFamily
 
-__all__ = ["PromptMaker", "Prompts"]
+__all__ = ["DrafterPrompts", "PromptMaker", "Prompts"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class PromptMaker:
         """The full view alone."""
         if isinstance(request, ChatRequest):
             return self._rendered(request, request.messages, request.tools)
-        return self._given("prompt", request.prompt)
+        return self.given("prompt", request.prompt)
 
     def _chat(self, request: ChatRequest) -> Prompts:
         asymspec = request.asymspec
@@ -64,17 +65,18 @@ class PromptMaker:
         return Prompts(full, self._rendered(request, messages, short_tools))
 
     def _completion(self, request: CompletionRequest) -> Prompts:
-        full = self._given("prompt", request.prompt)
+        full = self.given("prompt", request.prompt)
         if request.asymspec is None:
             return Prompts(full, full)
-        return Prompts(full, self._given("asymspec.prompt", request.asymspec.prompt))
+        return Prompts(full, self.given("asymspec.prompt", request.asymspec.prompt))
 
     def _rendered(
         self, request: ChatRequest, messages: Sequence[Message], tools: Sequence[ToolSpec]
     ) -> list[int]:
         return self.template.ids(messages, tools, request.chat_template_kwargs)
 
-    def _given(self, field: str, prompt: str | tuple[int, ...]) -> list[int]:
+    def given(self, field: str, prompt: str | tuple[int, ...]) -> list[int]:
+        """The ids of a text, or ids as they are; raises ConfigurationError for those that do not exist."""
         if isinstance(prompt, str):
             ids: list[int] = self.template.tokenizer.encode(clean_text(prompt))
             return ids
@@ -83,6 +85,28 @@ class PromptMaker:
         if wrong is not None:
             raise ConfigurationError(f"{field}: token id {wrong} is not in the vocabulary of {limit:,} ids")
         return list(prompt)
+
+
+class DrafterPrompts:
+    """What a drafter of another family reads: its own chat template, and its own tokens for given ids."""
+
+    def __init__(self, template: ChatTemplate, family: CrossFamily, model: str) -> None:
+        self._maker = PromptMaker(template, family.vocab_size, model)
+        self._family = family
+
+    def beside(self, request: AnyRequest, verifier: Prompts) -> Prompts:
+        """The verifier's prompts with the drafter's own; prompts given as ids are the verifier's."""
+        if isinstance(request, ChatRequest):
+            own = self._maker.prompts(request)
+        else:
+            short = request.prompt if request.asymspec is None else request.asymspec.prompt
+            own = Prompts(self._text(request.prompt, verifier.full), self._text(short, verifier.compressed))
+        return replace(verifier, drafter_full=own.full, drafter_compressed=own.compressed)
+
+    def _text(self, prompt: str | tuple[int, ...], ids: Sequence[int]) -> list[int]:
+        if isinstance(prompt, str):
+            return self._maker.given("prompt", prompt)
+        return self._family.transcriber.respelled(ids)
 
 
 @lru_cache  # once for each model

@@ -29,6 +29,11 @@ def add_parser(subparsers: Any) -> None:
     models.add_argument(
         "--drafter", default=DEFAULT_PAIR.drafter, help="preset, folder or hub name (default: %(default)s)"
     )
+    models.add_argument(
+        "--vocab-map",
+        metavar="MAP",
+        help='lets a drafter of another family take part: "auto", or a file of `asymspec vocab build`',
+    )
     models.add_argument("--served-model-name", metavar="NAME", help="the verifier's name in the API")
     models.add_argument("--dtype", default="bfloat16", help="of both models (default: %(default)s)")
     models.add_argument("--device", help="such as cpu or cuda:0 (default: CUDA where present)")
@@ -106,6 +111,7 @@ def run(args: argparse.Namespace) -> int:
                 options=engine_options,
                 recorder=recorder,
                 progress=progress,
+                vocab_map=args.vocab_map,
             )
         app = create_app(
             _by_name(backend, args.served_model_name), server_options, recorder=recorder, metrics=metrics

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from ..decoding.modes import Rule
+from ..decoding.vocab import check_rule
 from ..errors import ConfigurationError, ContextOverflowError, RequestAbortedError
 from ..protocol import AsymSpecOptions, CachedTokens
 from ..recording import NULL_RECORDER, Recorder
 from .arms import Decoding, Reading
+from .cross_family import CrossFamily
 from .grammar import GrammarCompiler
 from .loop import Readers, blocks
 from .model import CausalModel
@@ -24,6 +26,7 @@ from .tally import Tally
 from .text import Decodes, TextStream
 from .trim import Step, Trimmer
 from .view import View
+from .writing import Writing
 
 __all__ = ["DecodeRequest", "Engine", "EngineOptions", "Outcome", "Step"]
 
@@ -51,6 +54,14 @@ class _Session:
         """Positions each role's model has computed so far."""
         return {role: view.num_forwarded for role, view in self.views.items()}
 
+    def is_full(self, committed: list[int]) -> bool:
+        """Whether a model's context has no room for another block: a drafter may need more tokens of its own
+        for the same text than the verifier does."""
+        most = self.decoding.num_draft_tokens + 1
+        return any(
+            view.num_tokens(committed) + most > view.model.max_positions for view in self.views.values()
+        )
+
     @property
     def readers(self) -> Readers:
         return Readers(self.views["verifier"], self.views.get("drafter"), self.views.get("base"))
@@ -59,7 +70,8 @@ class _Session:
 class Engine:
     """Decodes one request at a time; further callers wait their turn.
 
-    `tokenizer` turns ids into text and bounds the vocabulary. Prefix caches are kept by model and tenant.
+    `tokenizer` turns the verifier's ids into text and bounds the vocabulary; `family` is given where the
+    drafter has another. Prefix caches are kept by model and tenant.
     """
 
     def __init__(
@@ -71,15 +83,21 @@ class Engine:
         *,
         options: EngineOptions | None = None,
         recorder: Recorder = NULL_RECORDER,
+        family: CrossFamily | None = None,
     ) -> None:
         self.models = {"verifier": verifier, "drafter": drafter}
         self.tokenizer = tokenizer
-        self.vocab_size = min(vocab_size, verifier.vocab_size, drafter.vocab_size)
+        self.family = family
+        self.vocab_size = min(vocab_size, verifier.vocab_size)
+        if family is None:
+            self.vocab_size = min(self.vocab_size, drafter.vocab_size)
         self.options = options or EngineOptions()
         self.recorder = recorder
         self.grammars = GrammarCompiler(tokenizer)
+        self.drafter_grammars = self.grammars if family is None else GrammarCompiler(family.tokenizer)
         self.prefixes = PrefixCache(self.options.prefix_cache_bytes)
         self._token_texts = TokenTexts(tokenizer)
+        self._drafter_texts = self._token_texts if family is None else TokenTexts(family.tokenizer)
         self._lock = threading.Lock()
         self._holder: int | None = None
 
@@ -107,7 +125,8 @@ class Engine:
 
         decoding, fallback = self._choose(request)
         budget = self._output_budget(request, decoding)
-        record = RequestRecord(self.recorder, request, self.tokenizer, self._token_texts)
+        writing = self._writing(request)
+        record = RequestRecord(self.recorder, request, writing.tokenizer, writing.texts)
         with self._turn(check):
             queue_s = time.monotonic() - request.asked_s
             session = self._open(request, decoding, fallback)
@@ -116,7 +135,7 @@ class Engine:
             record.begin(decoding, fallback, session.prompt_tokens, cached, queue_s, model)
             committed: list[int] = []
             try:
-                return (yield from self._run(request, session, committed, budget, check, record))
+                return (yield from self._run(request, session, writing, committed, budget, check, record))
             except BaseException as error:
                 record.fail(error, session.forwarded_tokens)
                 raise
@@ -130,11 +149,22 @@ class Engine:
     def _choose(self, request: DecodeRequest) -> tuple[Decoding, str | None]:
         """The decoding to run, and why it differs from the one asked for."""
         decoding = request.arm.decoding(request.options)
+        if self.family is not None and request.arm.drafting is not None:
+            check_rule(decoding.rule)
         is_lossy = decoding.is_asymmetric and decoding.rule.gate != "strict" and not decoding.keeps_gate
-        if is_lossy and list(request.full) == list(request.compressed):
+        if is_lossy and request.has_identical_views:
             fallback = ", ".join(filter(None, (request.fallback, "identical_views")))
             return replace(decoding, mode="strict", rule=Rule("strict", "none")), fallback
         return decoding, request.fallback
+
+    def _writing(self, request: DecodeRequest) -> Writing:
+        role = request.arm.verifying.model
+        eos_token_ids = self.models[role].eos_token_ids
+        if self.family is not None and role == "drafter":
+            return Writing(self.family.tokenizer, self._drafter_texts, self.family.vocab_size, eos_token_ids)
+        if self.family is not None and request.arm.drafting is not None:
+            eos_token_ids = self.family.eos_token_ids
+        return Writing(self.tokenizer, self._token_texts, self.vocab_size, eos_token_ids)
 
     def _readings(self, request: DecodeRequest, decoding: Decoding) -> dict[str, Reading]:
         """Who must read what, in the order of reading; a base view equal to the drafting view is left out."""
@@ -182,10 +212,14 @@ class Engine:
             owner = (id(self.models[reading.model]), request.cache_salt)
             wanted.append(Wanted(owner, prompt, len(prompt) + room))
         hits = dict(zip(readings, self.prefixes.take(wanted), strict=True))
-        views = {
-            role: View(self.models[reading.model], request.prompt(reading), hits[role].cache)
-            for role, reading in readings.items()
-        }
+        views: dict[str, View] = {}
+        for role, reading in readings.items():
+            model, prompt, cache = self.models[reading.model], request.prompt(reading), hits[role].cache
+            is_foreign = reading.model != request.arm.verifying.model
+            if self.family is not None and is_foreign:
+                views[role] = self.family.view(model, prompt, cache)
+            else:
+                views[role] = View(model, prompt, cache)
         cached = {role: hit.num_tokens for role, hit in hits.items()}
         return _Session(decoding, fallback, views, CachedTokens(**cached))
 
@@ -193,6 +227,7 @@ class Engine:
         self,
         request: DecodeRequest,
         session: _Session,
+        writing: Writing,
         committed: list[int],
         budget: int,
         check: Check,
@@ -206,9 +241,8 @@ class Engine:
             view.prefill(check)
         prefill_s = time.monotonic() - started
         num_places = decoding.num_draft_tokens + (decoding.bonus == "rule") if "drafter" in views else 0
-        tally, text = Tally(num_places), TextStream(self.tokenizer, request.stop, request.visible_tokens)
-        eos_token_ids = self.models[request.arm.verifying.model].eos_token_ids
-        trimmer = Trimmer(text, eos_token_ids, budget)
+        tally, text = Tally(num_places), TextStream(writing.tokenizer, request.stop, request.visible_tokens)
+        trimmer = Trimmer(text, writing.eos_token_ids, budget)
         first_s: float | None = None
         block_started = time.monotonic()
         grammar, sampling = request.grammar, request.sampling
@@ -217,15 +251,15 @@ class Engine:
             decoding.rule,
             decoding.num_draft_tokens,
             decoding.bonus,
-            self.vocab_size,
-            matcher=None if grammar is None else grammar.start(eos_token_ids, self.vocab_size),
-            sampler=None if sampling is None else Sampler(sampling, self.vocab_size),
+            writing.vocab_size,
+            matcher=None if grammar is None else grammar.start(writing.eos_token_ids, writing.vocab_size),
+            sampler=None if sampling is None else Sampler(sampling, writing.vocab_size),
             num_alternatives=record.num_alternatives,
         )
         for block in stream:
             committed.extend(block.tokens)
             tally.add(block)
-            step = trimmer.trim(block)
+            step = trimmer.trim(block, is_full=session.is_full(committed))
             now = time.monotonic()
             first_s = first_s if first_s is not None else now - started
             record.block(block, step, now - block_started)
@@ -240,6 +274,7 @@ class Engine:
             verifier_prompt_tokens=len(views["verifier"].prompt),
             drafter_prompt_tokens=len(views["drafter"].prompt) if "drafter" in views else 0,
             cached_tokens=session.cached,
+            cross_family=self.family.report(views["drafter"]) if self.family and "drafter" in views else None,
         )
         record.end(
             trimmer.finish_reason,
@@ -254,7 +289,7 @@ class Engine:
     def _keep(self, request: DecodeRequest, session: _Session, committed: list[int]) -> None:
         """Stores the views for later calls, whatever ended this one: what they hold is right up to here."""
         for view in session.views.values():
-            view.rewind(len(committed))
+            view.rewind(committed)
             owner = (id(view.model), request.cache_salt)
             self.prefixes.put(owner, view.tokens(committed), view.cache)
 

@@ -5,23 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
 
+from ..decoding.spelling import Speller, Vocabulary
+from ..decoding.transcript import Transcriber
 from ..errors import IncompatibleModelsError, WeightsError
 from ..recording import NULL_RECORDER, Recorder
 from .chat import ChatTemplate
+from .cross_family import CrossFamily, MapChoice, choose_map
 from .engine import Engine, EngineOptions
 from .model import load_model
 
-__all__ = ["LoadedPair", "load_pair", "load_tokenizer"]
+__all__ = ["LoadedPair", "load_pair", "load_tokenizer", "load_vocabulary"]
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedPair:
-    """An engine over two loaded models, and how it reads chats."""
+    """An engine over two loaded models, and how it reads chats; the drafter's way where it is another."""
 
     engine: Engine
     template: ChatTemplate
+    drafter_template: ChatTemplate | None = None
 
 
 def load_pair(
@@ -34,24 +38,55 @@ def load_pair(
     device: str | None = None,
     options: EngineOptions | None = None,
     recorder: Recorder = NULL_RECORDER,
+    vocab_map: MapChoice | None = None,
 ) -> LoadedPair:
     """Loads both local folders; the same folder twice is loaded once.
 
-    Raises IncompatibleModelsError unless both tokenizers have the same vocabulary, WeightsError for folders
-    that hold no model.
+    `vocab_map` lets a drafter with another vocabulary take part: a map, the file of one, or "auto", which
+    makes one where the vocabularies differ. Raises IncompatibleModelsError where they differ and there is no
+    map or one of others, WeightsError for folders that hold no model.
     """
     tokenizer = load_tokenizer(verifier)
     same_folder = Path(verifier).resolve() == Path(drafter).resolve()
-    if not same_folder and load_tokenizer(drafter).get_vocab() != tokenizer.get_vocab():
+    own = tokenizer if same_folder else load_tokenizer(drafter)
+    is_same = own.get_vocab() == tokenizer.get_vocab()
+    if vocab_map is None and not is_same:
         raise IncompatibleModelsError(
             f"{verifier_name or verifier} and {drafter_name or drafter} have different tokenizers; "
-            "choose a drafter of the verifier's own family"
+            "choose a drafter of the verifier's own family, or let it take part through a vocabulary map "
+            '(vocab_map="auto", or the file of one)'
         )
+    transcriber = None
+    if vocab_map is not None and not (vocab_map == "auto" and is_same):
+        vocabulary = load_vocabulary(verifier, tokenizer, name=verifier_name)
+        speller = Speller(own, load_vocabulary(drafter, own, name=drafter_name))
+        chosen = choose_map(vocab_map, vocabulary, speller.vocabulary)
+        transcriber = Transcriber(chosen, vocabulary, speller)
     large = load_model(verifier, name=verifier_name, dtype=dtype, device=device)
     small = large if same_folder else load_model(drafter, name=drafter_name, dtype=dtype, device=device)
+    family = None if transcriber is None else CrossFamily.of(transcriber, large, small, own)
     vocab_size = max(tokenizer.get_vocab().values()) + 1
-    engine = Engine(large, small, tokenizer, vocab_size, options=options, recorder=recorder)
-    return LoadedPair(engine, ChatTemplate(tokenizer))
+    engine = Engine(large, small, tokenizer, vocab_size, options=options, recorder=recorder, family=family)
+    return LoadedPair(engine, ChatTemplate(tokenizer), None if family is None else ChatTemplate(own))
+
+
+def load_vocabulary(
+    folder: Path | str, tokenizer: PreTrainedTokenizerBase | None = None, *, name: str | None = None
+) -> Vocabulary:
+    """The vocabulary of a local folder, with the ids that its configuration says end an answer.
+
+    Raises WeightsError where there is no tokenizer, IncompatibleModelsError where it can take no map.
+    """
+    tokenizer = tokenizer or load_tokenizer(folder)
+    ends: set[int] = set()
+    for source in (GenerationConfig, AutoConfig):
+        try:
+            config = source.from_pretrained(folder, local_files_only=True)
+        except (OSError, ValueError, KeyError):  # few folders have both; the tokenizer's own EOS is known
+            continue
+        value = getattr(config, "eos_token_id", None)
+        ends.update(value if isinstance(value, list | tuple) else [] if value is None else [value])
+    return Vocabulary.of(tokenizer, name=name or Path(folder).name, eos_token_ids=ends)
 
 
 def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:

@@ -100,7 +100,7 @@ def blocks(
             block = replace(block, complete_at=matcher.advance(block.tokens))
         committed.extend(block.tokens)
         for view in readers.all():
-            view.rewind(len(committed))
+            view.rewind(committed)
         yield block
 
 
@@ -175,7 +175,7 @@ def draft(views: Sequence[View], committed: list[int], num_places: int, vocab_si
     while len(drafts) < num_places:
         logits.append(View.read_each(views, pieces))
         drafts.append(logits[-1][0][..., :vocab_size].argmax(dim=-1))  # [1, 1]
-        pieces = [drafts[-1]] * len(views)
+        pieces = [view.native(drafts[-1]) for view in views]
     by_view = tuple(torch.cat(rows, dim=1) for rows in zip(*logits, strict=True))
     return Proposal(torch.cat(drafts, dim=1), by_view)
 

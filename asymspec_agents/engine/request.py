@@ -76,6 +76,12 @@ class DecodeRequest:
         own = self.drafter_full if reading.view == "full" else self.drafter_compressed
         return ids if own is None or reading.model == "verifier" else own
 
+    @property
+    def has_identical_views(self) -> bool:
+        """Whether nobody reads more in one view than in the other."""
+        own = [None if ids is None else list(ids) for ids in (self.drafter_full, self.drafter_compressed)]
+        return list(self.full) == list(self.compressed) and own[0] == own[1]
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..protocol import AsymSpecReport, CachedTokens
+from ..protocol import AsymSpecReport, CachedTokens, CrossFamilyReport
 from .loop import Block
 
 __all__ = ["Tally"]
@@ -37,6 +37,7 @@ class Tally:
         verifier_prompt_tokens: int,
         drafter_prompt_tokens: int,
         cached_tokens: CachedTokens,
+        cross_family: CrossFamilyReport | None = None,
     ) -> AsymSpecReport:
         """The report of the blocks added so far."""
         return AsymSpecReport(
@@ -52,4 +53,5 @@ class Tally:
             bonus=self.by_origin["bonus"],
             accepted_per_position=tuple(self.accepted_per_position),
             mean_divergence=self._divergence_sum / self._num_judged if self._num_judged else 0.0,
+            cross_family=cross_family,
         )

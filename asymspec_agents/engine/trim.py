@@ -33,8 +33,8 @@ class Trimmer:
         self.num_tokens = 0
         self.finish_reason: Literal["stop", "length"] | None = None
 
-    def trim(self, block: Block) -> Step:
-        """The part of the block that belongs to the answer."""
+    def trim(self, block: Block, *, is_full: bool = False) -> Step:
+        """The part of the block that belongs to the answer; `is_full`: there is no room for another block."""
         tokens: list[int] = []
         pieces: list[tuple[str, TokenOrigin]] = []
         for token, origin in zip(block.tokens, block.origins, strict=True):
@@ -48,6 +48,8 @@ class Trimmer:
                     self.finish_reason = "stop"
                 elif self.num_tokens >= self._max_tokens:
                     self.finish_reason = "length"
+            if self.finish_reason is None and is_full and len(tokens) == len(block.tokens):
+                self.finish_reason = "length"
             if self.finish_reason is not None:
                 pieces.append((self._text.finish(), origin))
                 break

@@ -22,6 +22,9 @@ PREFILL_CHUNK_CUDA = 8192
 class View:
     """A prompt, its cache, and how far that cache reaches into prompt + committed tokens.
 
+    Ids that go in and logits that come out are those in which the views of a request speak to each other; the
+    model's own are the same, unless a subclass says how they differ (`own`, `native`, `shared`).
+
     Invariant between blocks: the cache holds a proper prefix of prompt + committed, so there is always at
     least one token left to read and its logits never have to be kept.
     """
@@ -53,36 +56,56 @@ class View:
         `ahead` are drafts: a list, or an id tensor [1, n] still on the device.
         """
         ahead = ahead if isinstance(ahead, Tensor) else self._tensor(list(ahead))
-        return self._read(torch.cat([self.unread(committed), ahead], dim=1), num_places)
+        return self._read(torch.cat([self.unread(committed), self.native(ahead)], dim=1), num_places)
 
     def unread(self, committed: Sequence[int]) -> Tensor:
-        """The tokens of prompt + committed that the cache does not hold yet, at least one: [1, n]."""
+        """The model's ids of prompt + committed that the cache does not hold yet, at least one: [1, n]."""
         start = self.cache.length
-        return self._tensor(self.prompt[start:] + list(committed[max(0, start - len(self.prompt)) :]))
+        return self._tensor(
+            self.prompt[start:] + list(self.own(committed)[max(0, start - len(self.prompt)) :])
+        )
 
-    def rewind(self, num_committed: int) -> None:
+    def rewind(self, committed: Sequence[int]) -> None:
         """Forgets refused drafts, and the last committed token where it was read already."""
-        self.cache.rewind(len(self.prompt) + num_committed - 1)
+        self.cache.rewind(self.num_tokens(committed) - 1)
 
     def tokens(self, committed: Sequence[int]) -> list[int]:
         """The tokens the cache holds."""
-        return (self.prompt + list(committed))[: self.cache.length]
+        return (self.prompt + list(self.own(committed)))[: self.cache.length]
+
+    def num_tokens(self, committed: Sequence[int]) -> int:
+        """The length of prompt + committed in the model's own tokens."""
+        return len(self.prompt) + len(self.own(committed))
+
+    def own(self, committed: Sequence[int]) -> Sequence[int]:
+        """Committed tokens in the model's own ids."""
+        return committed
+
+    def native(self, drafts: Tensor) -> Tensor:
+        """Drafts [1, n] in the model's own ids, one each."""
+        return drafts
+
+    def shared(self, logits: Tensor) -> Tensor:
+        """The model's logits [1, n, own vocab] over the ids that all views share: [1, n, vocab]."""
+        return logits
 
     def _read(self, ids: Tensor, num_logits: int) -> Tensor:
         self.num_forwarded += ids.shape[1]
-        return self.model.forward(ids, self.cache, num_logits)
+        return self.shared(self.model.forward(ids, self.cache, num_logits))
 
     @staticmethod
     def read_each(views: Sequence[View], ids: Sequence[Tensor]) -> list[Tensor]:
-        """Reads a piece [1, n_i] of each view; logits of each piece's last token: [1, 1, vocab] each.
+        """Reads a piece [1, n_i] of each view, in its model's ids; logits of each one's last token.
 
+        Returns [1, 1, vocab] for each.
         Several views must be of one model that can pack, and are then read in one forward.
         """
         if len(views) == 1:
             return [views[0]._read(ids[0], 1)]
         for view, piece in zip(views, ids, strict=True):
             view.num_forwarded += piece.shape[1]
-        return views[0].model.forward_packed(ids, [view.cache for view in views])
+        rows = views[0].model.forward_packed(ids, [view.cache for view in views])
+        return [view.shared(row) for view, row in zip(views, rows, strict=True)]
 
     def _tensor(self, ids: list[int]) -> Tensor:
         return torch.tensor([ids], dtype=torch.long, device=self.model.device)

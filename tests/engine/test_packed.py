@@ -39,7 +39,7 @@ def test_packed_logits_and_caches_are_those_of_each_view_alone(
         wanted = uncached_logits(view.model, [*view.prompt, *committed])[-1]
         torch.testing.assert_close(row[0, 0], wanted, atol=LOGIT_TOLERANCE, rtol=1e-4)
         assert view.num_forwarded == view.cache.length == len(view.prompt) + len(committed)
-        view.rewind(len(committed))
+        view.rewind(committed)
         check_view(view, committed)
 
 

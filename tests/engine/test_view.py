@@ -69,7 +69,7 @@ def test_advance_reads_what_is_unread_and_the_drafts(architecture: str, as_tenso
         logits[0], uncached_logits(model, everything)[-4:], atol=LOGIT_TOLERANCE, rtol=1e-4
     )
     assert view.cache.length == len(everything)
-    view.rewind(len(committed))
+    view.rewind(committed)
     check_view(view, committed)
     logits = view.advance(committed, [], 1)
     (extended,) = View.read_each([view], [torch.tensor([[4]])])
