@@ -21,13 +21,17 @@ PromptCounter = Callable[[Sequence[Message], Sequence[ToolSpec]], int]
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend can do: model names, AsymSpec modes (empty: none), and both views' token limits."""
+    """What a backend can do: model names, AsymSpec modes (empty: none), and both views' token limits.
+
+    `sees_images`: the drafter sees the images of the full view.
+    """
 
     verifier: str
     drafter: str | None
     modes: tuple[str, ...] = ()
     max_verifier_tokens: int | None = None
     max_drafter_tokens: int | None = None
+    sees_images: bool = False
 
 
 class Backend(ABC):
