@@ -1,8 +1,9 @@
-"""A drafter that sees, on vLLM's first model runner, of a kind that needs no torchvision; the others below."""
+"""A drafter that sees: a kind that needs no torchvision here, the others in processes of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
 
@@ -12,6 +13,7 @@ needs_vllm()
 pytest.register_assert_rewrite("tests.vllm.vision_exactness")
 
 from .exactness import Engines  # noqa: E402
+from .interpreter import run_tests  # noqa: E402
 from .vision_exactness import SEEING, VisionExactness  # noqa: E402
 from .vision_models import KINDS, Kind, save_vision_pair  # noqa: E402
 
@@ -38,3 +40,14 @@ def roomy(tmp_path_factory: pytest.TempPathFactory, engines: Engines, kind: Kind
 
 class TestTiles(VisionExactness):
     """All of them; the last one makes an engine of its own, which ends `roomy`."""
+
+
+@pytest.mark.parametrize("name", ["qwen2_vl", pytest.param("qwen2_5_vl", marks=pytest.mark.slow), "qwen3_vl"])
+def test_positions_of_three_dimensions_on_the_first_runner(name: str) -> None:
+    run_tests("cases_images.py", "-k", name, runner=1)
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="vLLM's second model runner needs Triton")
+@pytest.mark.parametrize("name", ["qwen2_vl", pytest.param("qwen3_vl", marks=pytest.mark.slow)])
+def test_positions_of_three_dimensions_on_the_second_runner(name: str) -> None:
+    run_tests("cases_images.py", "-k", name, runner=2)

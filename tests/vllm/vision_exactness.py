@@ -204,7 +204,7 @@ class VisionExactness:
     def test_what_the_engine_refuses(self, roomy: TinyEngine, eyes: Eyes, kind: Kind) -> None:
         rng = random.Random(7)
         compressed = ids(rng, 20)
-        at_end = eyes.ask(scene(kind, [ids(rng, 20), picture(1, 16, 16), ids(rng, 1)]), compressed)
+        at_end = eyes.ask(scene(kind, [ids(rng, 20), picture(1, 16, 16)]), compressed)
         shown = scene(kind, [ids(rng, 20), picture(1, 16, 16), ids(rng, 20)])
         whole = eyes.ask(shown, compressed)
         two = AsymSpecArgs(whole.argument().full_ids, whole.parsed, num_images=2).pack()
@@ -225,18 +225,21 @@ class VisionExactness:
         self, engines: Engines, kind: Kind, tmp_path: Path
     ) -> None:
         rng = random.Random(8)
+        scenes = [scene(kind, [ids(rng, 40), picture(i, 40, 40), ids(rng, 60 + 4 * i)]) for i in range(8)]
+        texts = [ids(rng, rng.randint(10, 60)) for _ in scenes]
+        begun = [len(view) + 2 * BLOCK_SIZE for pair in zip(scenes[:3], texts, strict=False) for view in (pair[0].ids, pair[1])]
+        num_blocks = 1 + sum(num_tokens // BLOCK_SIZE for num_tokens in begun)  # no room for three answers
         engine = engines(
             save_vision_pair(tmp_path, kind),
-            {**SEEING, "pool_bytes": 34 * BLOCK_BYTES},
+            {**SEEING, "pool_bytes": num_blocks * BLOCK_BYTES},
             max_model_len=256,
         )
         try:
             eyes = Eyes(engine, kind)
             preempted = count_preemptions(engine)
-            scenes = [
-                scene(kind, [ids(rng, 40), picture(i, 40, 40), ids(rng, rng.randint(10, 120))]) for i in range(8)
+            asks = [
+                eyes.ask(shown, text, max_tokens=70) for shown, text in zip(scenes, texts, strict=True)
             ]
-            asks = [eyes.ask(shown, ids(rng, rng.randint(10, 60)), max_tokens=50) for shown in scenes]
             judge(kind, list(zip(scenes, asks, engine.answer(asks), strict=True)))
             assert len(preempted) >= 2
             engine.answer([Ask([1, 2, 3], max_tokens=1)])
