@@ -86,8 +86,8 @@ class Ask:
         extra = None
         if self.full is not None:
             extra = {"asymspec": self.argument().pack()}
-        given = {"temperature": 0.0, "ignore_eos": True, "max_tokens": self.max_tokens, **self.sampling}
-        return SamplingParams(extra_args=extra, **given)
+        given = {"temperature": 0.0, "ignore_eos": True, "max_tokens": self.max_tokens, "extra_args": extra}
+        return SamplingParams(**{**given, **self.sampling})
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,6 @@ class Eyes:
         if not scene.images:
             return []
         items = self._processor.info.parse_mm_data({"image": list(scene.images)})
-        prompt = self._processor(self._kind.unexpanded(scene.ids), items)
+        prompt = self._processor(list(scene.written), items)
         assert tuple(prompt["prompt_token_ids"]) == scene.ids
         return features_of(prompt)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from tests.engine.naive import Reader, Rows
 
 from .oracle import Oracle
-from .vision_models import NUM_VISION_IDS, Kind
+from .vision_models import NUM_VISION_IDS, Kind, vision_tokenizer
 
 __all__ = ["Scene", "VisionOracle", "picture", "scene"]
 
@@ -29,24 +29,31 @@ def picture(seed: int, width: int, height: int) -> Image.Image:
 
 @dataclass(frozen=True)
 class Scene:
-    """A full view: ids with the images' tokens, and what transformers' forward takes of the images."""
+    """A full view: ids with the images' tokens, and what transformers' forward takes of the images.
+
+    `written`: the ids as a template writes them, before a processor puts an image's tokens in their places.
+    """
 
     ids: tuple[int, ...]
-    images: tuple[Image.Image, ...]
-    pixels: dict[str, Any]
+    images: tuple[Image.Image, ...] = ()
+    pixels: Mapping[str, Any] = field(default_factory=dict)
+    written: tuple[int, ...] = ()
 
 
 def scene(kind: Kind, parts: Sequence[Sequence[int] | Image.Image]) -> Scene:
     """Token ids and pictures in their order, the latter as this kind's processor shows them."""
     images = tuple(part for part in parts if isinstance(part, Image.Image))
     if not images:
-        return Scene(tuple(token for part in parts for token in part), (), {})  # type: ignore[union-attr]
+        return Scene(tuple(token for part in parts for token in part))  # type: ignore[union-attr]
     looked = kind.look(images)
+    mark = vision_tokenizer().convert_tokens_to_ids(list(kind.mark))
     ids: list[int] = []
+    written: list[int] = []
     shown = iter(looked.tokens)
     for part in parts:
         ids += next(shown) if isinstance(part, Image.Image) else part
-    return Scene(tuple(ids), images, looked.pixels)
+        written += mark if isinstance(part, Image.Image) else part
+    return Scene(tuple(ids), images, looked.pixels, tuple(written))
 
 
 class _Seeing(Rows):
@@ -70,7 +77,7 @@ class VisionOracle(Oracle):
     def __init__(self, kind: Kind) -> None:
         super().__init__(*kind.modules(), NUM_VISION_IDS)
         self._kind = kind
-        self._scene = Scene((), (), {})
+        self._scene = Scene(())
         self._seeing: Rows | None = None
 
     def look(self, at: Scene) -> None:

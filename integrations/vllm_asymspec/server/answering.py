@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from fastapi import Request, Response
@@ -22,6 +22,7 @@ from ..wire_args import EXTRA_ARG
 from .asked import Abilities, Asked, asked
 from .bodies import DEFAULT_COMPLETION_TOKENS, ChatViews, CompletionViews, chat_views, completion_views
 from .compat import ErrorResponse, load_aware_call, metrics_header, with_cancellation, with_sse_keep_alive
+from .pictures import views_of_images
 from .reports import report_of, with_report, with_reports
 from .serving import ChatOnViews, CompletionOnViews, Settled, on_views
 from .state import PluginState
@@ -124,14 +125,17 @@ class ChatAnswering(Answering):
 
     def _read(self, fields: Mapping[str, Any], abilities: Abilities) -> tuple[Asked, ChatViews]:
         request = parse_chat(fields).request
-        wanted = asked(request, abilities)
         if not isinstance(request, ChatRequest) or request.asymspec is None:
             raise UnsupportedRequestError("asymspec is missing")
-        return wanted, chat_views(fields, request.messages, request.asymspec)
+        messages = views_of_images(request.messages, request.asymspec, abilities.images)
+        wanted = asked(request, abilities, shows_images=messages.shown is not None)
+        wanted = replace(wanted, fallbacks=(*wanted.fallbacks, *messages.fallbacks))
+        return wanted, chat_views(fields, messages, request.asymspec.tools)
 
     async def _generate(self, exchange: _Exchange, raw: Request) -> Any:
         stock = raw.app.state.openai_serving_chat
         serving = on_views(ChatOnViews, stock, exchange.settled, exchange.engine)
+        serving.full_views = exchange.state.full_views
         return await serving.create_chat_completion(exchange.views, raw)
 
 

@@ -8,10 +8,16 @@ from typing import Any
 
 from asymspec_agents.backends.request import AnyRequest
 from asymspec_agents.errors import UnsupportedRequestError
-from asymspec_agents.protocol import AsymSpecCompletion, AsymSpecOptions, AsymSpecRequest
+from asymspec_agents.protocol import (
+    IMAGE_DRAFT_TOKENS,
+    AsymSpecCompletion,
+    AsymSpecOptions,
+    AsymSpecRequest,
+)
 
 from ..admission import PROCESSED
 from ..wire_args import EXTRA_ARG
+from .pictures import ImageLimits
 
 __all__ = ["Abilities", "Asked", "asked"]
 
@@ -35,10 +41,14 @@ UNPROCESSED = (*PROCESSED, "top_logprobs")
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What this server's engine can do: K, and whether the rule sees processed logits (model runner V2)."""
+    """What this server's engine can do: K, and whether the rule sees processed logits (model runner V2).
+
+    `images`: what its drafter may be shown, if it sees.
+    """
 
     num_draft_tokens: int
     has_processed_logits: bool
+    images: ImageLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +74,11 @@ class Asked:
         return replace(self, is_plain=True, fallbacks=(*self.fallbacks, reason))
 
 
-def asked(request: AnyRequest, abilities: Abilities) -> Asked:
-    """The request, its options settled. Raises UnsupportedRequestError naming field, value and way out."""
+def asked(request: AnyRequest, abilities: Abilities, *, shows_images: bool = False) -> Asked:
+    """The request, its options settled. Raises UnsupportedRequestError naming field, value and way out.
+
+    `shows_images`: the drafter sees images of it.
+    """
     asymspec = request.asymspec
     if asymspec is None:
         raise UnsupportedRequestError("asymspec is missing")
@@ -78,7 +91,7 @@ def asked(request: AnyRequest, abilities: Abilities) -> Asked:
         raise UnsupportedRequestError(
             f"vllm_xargs.{EXTRA_ARG}: the object itself is what counts; leave it out"
         )
-    result = Asked(request, asymspec, _options(asymspec, abilities))
+    result = Asked(request, asymspec, _options(asymspec, abilities, shows_images))
     if request.temperature:
         if asymspec.on_sampling != "greedy":
             raise UnsupportedRequestError(
@@ -93,11 +106,13 @@ def asked(request: AnyRequest, abilities: Abilities) -> Asked:
     return result
 
 
-def _options(asymspec: AsymSpecOptions, abilities: Abilities) -> AsymSpecOptions:
+def _options(asymspec: AsymSpecOptions, abilities: Abilities, shows_images: bool) -> AsymSpecOptions:
     """The options of decoding; a request without a number of drafts takes what the server has."""
     given = asymspec.model_dump(include=set(AsymSpecOptions.model_fields), exclude_unset=True)
-    most = min(asymspec.num_draft_tokens, abilities.num_draft_tokens)
-    return AsymSpecOptions.of(**{**given, "num_draft_tokens": most})
+    wanted = asymspec.num_draft_tokens
+    if shows_images and "num_draft_tokens" not in asymspec.model_fields_set:
+        wanted = IMAGE_DRAFT_TOKENS
+    return AsymSpecOptions.of(**{**given, "num_draft_tokens": min(wanted, abilities.num_draft_tokens)})
 
 
 def _unsupported(

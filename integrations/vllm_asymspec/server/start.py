@@ -10,6 +10,7 @@ from asymspec_agents.errors import ConfigurationError
 
 from ..budget import DrafterShape, Limits, PoolShape
 from .asked import Abilities
+from .full_views import FullViews
 from .metrics import metrics
 from .state import PluginState, server_info
 
@@ -29,12 +30,24 @@ async def read_state(engine: Any, served_names: Any) -> PluginState:
             "`asymspec vllm serve`, give the flags it would give, or take asymspec out of VLLM_PLUGINS"
         )
     limits = limits_from((await engine.collective_rpc(LIMITS_METHOD))[0])
+    full_views = FullViews.of(config, engine.renderer.tokenizer)
     return PluginState(
         engine=engine,
-        info=server_info(served_names, speculative.draft_model_config.model, limits, vllm.__version__),
+        info=server_info(
+            served_names,
+            speculative.draft_model_config.model,
+            limits,
+            vllm.__version__,
+            sees_images=full_views is not None,
+        ),
         limits=limits,
-        abilities=Abilities(speculative.num_speculative_tokens, bool(config.use_v2_model_runner)),
+        abilities=Abilities(
+            speculative.num_speculative_tokens,
+            bool(config.use_v2_model_runner),
+            None if full_views is None else full_views.limits,
+        ),
         metrics=metrics(),
+        full_views=full_views,
     )
 
 

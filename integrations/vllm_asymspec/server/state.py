@@ -12,6 +12,7 @@ from asymspec_agents.wire.handshake import ServerInfo
 
 from ..budget import Limits
 from .asked import Abilities
+from .full_views import FullViews
 from .metrics import Metrics
 
 __all__ = ["PluginState", "server_info"]
@@ -26,9 +27,12 @@ class PluginState:
     limits: Limits
     abilities: Abilities
     metrics: Metrics
+    full_views: FullViews | None = None
 
 
-def server_info(served_names: Any, drafter: str, limits: Limits, vllm_version: str) -> ServerInfo:
+def server_info(
+    served_names: Any, drafter: str, limits: Limits, vllm_version: str, *, sees_images: bool = False
+) -> ServerInfo:
     """What `/v1/asymspec` says: the longest prompts leave room for one token of answer."""
     name = served_names if isinstance(served_names, str) else served_names[0]
     is_path = "\\" in drafter or drafter.startswith((".", "/", "~"))
@@ -39,5 +43,6 @@ def server_info(served_names: Any, drafter: str, limits: Limits, vllm_version: s
         max_verifier_tokens=limits.max_model_len - 1,
         max_drafter_tokens=limits.max_full_len - 1,
         tokenize=True,
+        sees_images=sees_images,
         server=f"vllm/{vllm_version} asymspec-agents/{__version__}",
     )
