@@ -29,6 +29,12 @@ Agents that send tools need two of vLLM's flags, as with plain vLLM: --enable-au
 --tool-call-parser NAME (hermes for Qwen2.5 and Qwen3). Thinking models need --reasoning-parser NAME.
 """
 
+FIRST_RUNNER = (
+    "asymspec: verifier and drafter have different numbers of rows of logits, so vLLM serves them on its "
+    "first model runner, without asynchronous scheduling; a drafter padded by `asymspec vllm pad-drafter` "
+    "needs neither"
+)
+
 
 def add_parser(subparsers: Any) -> None:
     """Adds the `vllm` command to an argparse subparsers object."""
@@ -65,6 +71,11 @@ def _serve_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--drafter", required=True, metavar="MODEL", help="preset, folder or hub name")
+    parser.add_argument(
+        "--vocab-map",
+        metavar="MAP",
+        help='lets a drafter of another family take part: "auto", or a file of `asymspec vocab build`',
+    )
     parser.add_argument(
         "--num-draft-tokens",
         type=int,
@@ -106,6 +117,7 @@ def _serve(arguments: Sequence[str]) -> int:
     from vllm_asymspec.distribution import is_cpu_build
     from vllm_asymspec.environment import server_environment
     from vllm_asymspec.launch import CPU_MEMORY_SHARE, Launch, is_cpu_memory_set
+    from vllm_asymspec.vocabularies import Vocabularies
 
     if any(argument.startswith("--help=") for argument in arguments):
         return _become(["serve", *arguments], environment())
@@ -122,6 +134,9 @@ def _serve(arguments: Sequence[str]) -> int:
     }
     large, small = _named(verifier), _named(options.drafter)
     has_default_memory = is_cpu_build() and not is_cpu_memory_set(environment())
+    vocabularies = Vocabularies.of(large.place, small.place, options.vocab_map)
+    if vocabularies.needs_first_runner:
+        print(FIRST_RUNNER, file=sys.stderr)
     launch = Launch(
         verifier=large.place,
         drafter=small.place,
@@ -130,6 +145,7 @@ def _serve(arguments: Sequence[str]) -> int:
         served_name=None if large.place == large.name else large.name,
         memory_share=CPU_MEMORY_SHARE if has_default_memory else None,
         arguments=flags,
+        vocabularies=vocabularies,
     )
     variables = server_environment(environment())
     if options.print_command:

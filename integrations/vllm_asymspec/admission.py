@@ -54,7 +54,7 @@ def check_request(limits: Limits, args: AsymSpecArgs, compressed_ids: bytes, num
         num_compressed=len(unpack_ids(compressed_ids)),
         num_answer=num_answer,
         has_base=reading_of(args, compressed_ids).has_base,
-        num_base=len(unpack_ids(base_ids)),
+        num_base=args.num_base_tokens,
     )
 
 
@@ -62,7 +62,7 @@ def check_own_ids(args: AsymSpecArgs, *, has_own: bool) -> None:
     """Raises ConfigurationError for views in the wrong model's tokens; `has_own`: the drafter has its own."""
     if has_own and not args.base_ids:
         raise ConfigurationError(
-            "asymspec.base_ids is missing: the drafter has a vocabulary of its own, in which it reads each view"
+            "asymspec.base_ids is missing: the drafter reads both views in a vocabulary of its own"
         )
     if args.base_ids and not has_own:
         raise ConfigurationError(

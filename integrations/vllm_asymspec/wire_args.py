@@ -76,6 +76,11 @@ class AsymSpecArgs:
         """The length of the full view."""
         return len(self.full_ids) // _BYTES_PER_ID
 
+    @property
+    def num_base_tokens(self) -> int | None:
+        """The length of the compressed view in the drafter's tokens, where these are its own."""
+        return len(self.base_ids) // _BYTES_PER_ID or None
+
     def pack(self) -> dict[str, Any]:
         """The value of `extra_args["asymspec"]`."""
         options = self.options.model_dump(

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from asymspec_agents.backends.request import ChatRequest, CompletionRequest
+from asymspec_agents.backends.request import AnyRequest, ChatRequest, CompletionRequest
 from asymspec_agents.errors import AsymSpecError, UnsupportedRequestError
 from asymspec_agents.wire.failures import Failure, failure_of
 from asymspec_agents.wire.json_body import json_object
@@ -130,6 +130,7 @@ class ChatAnswering(Answering):
         messages = views_of_images(request.messages, request.asymspec, abilities.images)
         wanted = asked(request, abilities, shows_images=messages.shown is not None)
         wanted = replace(wanted, fallbacks=(*wanted.fallbacks, *messages.fallbacks))
+        wanted = _with_own(wanted, replace(request, messages=messages.full), abilities)
         return wanted, chat_views(fields, messages, request.asymspec.tools)
 
     async def _generate(self, exchange: _Exchange, raw: Request) -> Any:
@@ -149,12 +150,20 @@ class CompletionAnswering(Answering):
         wanted = asked(request, abilities)
         if not isinstance(request, CompletionRequest) or request.asymspec is None:
             raise UnsupportedRequestError("asymspec is missing")
+        wanted = _with_own(wanted, request, abilities)
         return wanted, completion_views(fields, request.prompt, request.asymspec.prompt)
 
     async def _generate(self, exchange: _Exchange, raw: Request) -> Any:
         stock = raw.app.state.openai_serving_completion
         serving = on_views(CompletionOnViews, stock, exchange.settled, exchange.engine)
         return await serving.create_completion(exchange.views, raw)
+
+
+def _with_own(wanted: Asked, request: AnyRequest, abilities: Abilities) -> Asked:
+    """The same with what a drafter of another family reads of the request."""
+    if abilities.own_views is None or wanted.is_plain:
+        return wanted
+    return replace(wanted, own=abilities.own_views.read(request))
 
 
 def _check_plain(fields: Mapping[str, Any]) -> None:

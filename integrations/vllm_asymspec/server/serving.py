@@ -54,12 +54,18 @@ class Settled:
         images = tuple(features_of(full)) if full["type"] == "multimodal" else ()
         full_ids, short_ids = _token_ids(full, "full"), _text_ids(compressed, "compressed")
         check_places(spans_of(images), len(full_ids))
+        base_ids: Sequence[int] = short_ids
+        own = self.asked.own
+        if own is not None:
+            full_ids = _token_ids({"prompt_token_ids": own.drafter_full}, "full")
+            base_ids = _token_ids({"prompt_token_ids": own.drafter_compressed}, "compressed")
         self.num_full_tokens = len(full_ids)
-        self.has_identical_views = not images and list(full_ids) == list(short_ids)
+        self.has_identical_views = not images and list(full_ids) == list(base_ids)
         wanted = self.asked.request.max_tokens or self.default_tokens
         if not self.asked.is_plain:
             salt = self.asked.request.cache_salt or None
-            argument = AsymSpecArgs(pack_ids(full_ids), self.asked.options, salt, len(images))
+            base = b"" if own is None else pack_ids(base_ids)
+            argument = AsymSpecArgs(pack_ids(full_ids), self.asked.options, salt, len(images), base)
             try:
                 views.settle(argument.pack(), self._max_tokens(argument, short_ids, wanted))
                 self.images = images
@@ -77,6 +83,7 @@ class Settled:
             num_full=argument.num_full_tokens,
             num_compressed=len(short_ids),
             has_base=reading_of(argument, packed).has_base,
+            num_base=argument.num_base_tokens,
         )
 
     def _plain_max_tokens(self, num_compressed: int, wanted: int | None) -> int:

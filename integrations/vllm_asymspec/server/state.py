@@ -8,6 +8,7 @@ from typing import Any
 
 from asymspec_agents._version import __version__
 from asymspec_agents.decoding.modes import MODES
+from asymspec_agents.decoding.vocab import MAPPED_DELTAS
 from asymspec_agents.wire.handshake import ServerInfo
 
 from ..budget import Limits
@@ -31,7 +32,13 @@ class PluginState:
 
 
 def server_info(
-    served_names: Any, drafter: str, limits: Limits, vllm_version: str, *, sees_images: bool = False
+    served_names: Any,
+    drafter: str,
+    limits: Limits,
+    vllm_version: str,
+    *,
+    sees_images: bool = False,
+    is_cross_family: bool = False,
 ) -> ServerInfo:
     """What `/v1/asymspec` says: the longest prompts leave room for one token of answer."""
     name = served_names if isinstance(served_names, str) else served_names[0]
@@ -39,10 +46,11 @@ def server_info(
     return ServerInfo(
         verifier=name,
         drafter=PurePath(drafter).name if is_path else drafter,
-        modes=tuple(MODES),
+        modes=tuple(m for m, rule in MODES.items() if not is_cross_family or rule.delta in MAPPED_DELTAS),
         max_verifier_tokens=limits.max_model_len - 1,
         max_drafter_tokens=limits.max_full_len - 1,
         tokenize=True,
         sees_images=sees_images,
+        cross_family=is_cross_family,
         server=f"vllm/{vllm_version} asymspec-agents/{__version__}",
     )
