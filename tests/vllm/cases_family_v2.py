@@ -6,7 +6,7 @@ import functools
 
 import pytest
 
-pytest.register_assert_rewrite("tests.vllm.family_exactness")
+pytest.register_assert_rewrite("tests.vllm.exactness", "tests.vllm.family_exactness")
 
 from .engines import TinyEngine  # noqa: E402
 from .exactness import Engines  # noqa: E402

@@ -9,7 +9,7 @@ import pytest
 from .engines import TinyEngine, first_runner, needs_vllm
 
 needs_vllm()
-pytest.register_assert_rewrite("tests.vllm.family_exactness")
+pytest.register_assert_rewrite("tests.vllm.exactness", "tests.vllm.family_exactness")
 
 from .exactness import Engines  # noqa: E402
 from .family_exactness import FamilyExactness, Sizes  # noqa: E402
