@@ -1,4 +1,4 @@
-"""Images in requests to the server: what the drafter is shown, what stands for the others, what is refused."""
+"""Images in requests to the server: what the drafter is shown, what stands for others, what is refused."""
 
 from __future__ import annotations
 
@@ -99,7 +99,10 @@ def test_the_same_image_has_the_same_name_wherever_it_stands(seeing_harness: Har
 def test_images_of_tool_results_and_in_other_clients_forms(seeing_harness: Harness) -> None:
     url = data_url(5)
     call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
-    raw = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": url.split(",")[1]}}
+    raw = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": url.split(",")[1]},
+    }
     messages = [
         {"role": "user", "content": "Photograph it."},
         {"role": "assistant", "content": None, "tool_calls": [call]},
