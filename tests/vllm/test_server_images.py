@@ -46,7 +46,7 @@ def chat(*urls: str, edits: bool = True, **fields: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": parts}], "asymspec": asymspec, "max_tokens": 5, **fields}
 
 
-def expected(harness: Harness, messages: list[dict[str, Any]], urls: list[str]) -> list[int]:
+def expected(messages: list[dict[str, Any]], urls: list[str]) -> list[int]:
     """The full view as transformers' own processor makes it."""
     from PIL import Image
 
@@ -70,7 +70,7 @@ def test_the_drafter_is_shown_what_the_verifier_reads_captions_of(seeing_harness
     body = chat(*urls)
     report = seeing_harness.answer(CHAT, body)["asymspec"]
     call = seeing_harness.call
-    wanted = expected(seeing_harness, body["messages"], urls)
+    wanted = expected(body["messages"], urls)
     assert full_ids(call) == wanted
     short = "Look: \n" + f"{CAPTION} 0\n{CAPTION} 1" + "\n what is it?"
     assert list(call.prompt["prompt_token_ids"]) == seeing_harness.ids([{"role": "user", "content": short}])

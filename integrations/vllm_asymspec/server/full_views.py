@@ -50,7 +50,7 @@ class FullViews:
         except Exception as error:
             raise ConfigurationError(
                 f"the processor of the drafter {name}, which sees images, can't be made ({error}); its "
-                "folder needs a processor_config.json or preprocessor_config.json, and what that names installed"
+                "folder needs processor_config.json or preprocessor_config.json, and what it names installed"
             ) from error
         if IMAGE not in supported:
             raise ConfigurationError(
