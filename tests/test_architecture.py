@@ -99,7 +99,7 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "msgspec": (VLLM, ()),
     "prometheus_client": (GATEWAY, TRACE),
     "opentelemetry": (OTEL, ()),
-    "PIL": ((), SMOLAGENTS + ATTACHMENTS + EVALS),
+    "PIL": ((), SMOLAGENTS + ATTACHMENTS + VLLM + EVALS),
     "json_repair": ((), ACTIONS),
     "jsonschema": ((), ACTIONS),
     "referencing": ((), ACTIONS),

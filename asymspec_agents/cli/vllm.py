@@ -103,6 +103,18 @@ def _serve_parser() -> argparse.ArgumentParser:
         "--max-asymspec-requests", type=int, metavar="N", help="AsymSpec requests at a time (default: 64)"
     )
     parser.add_argument(
+        "--max-images",
+        type=int,
+        metavar="N",
+        help=f"images of a request that a drafter which sees is shown (default: {defaults.max_images})",
+    )
+    parser.add_argument(
+        "--max-image-pixels",
+        type=int,
+        metavar="N",
+        help=f"width times height of each (default: {defaults.max_image_pixels:,})",
+    )
+    parser.add_argument(
         "--print-command", action="store_true", help="print the long form instead, to be started by yourself"
     )
     return parser
@@ -131,6 +143,8 @@ def _serve(arguments: Sequence[str]) -> int:
         "pool_bytes": None if options.pool_mib is None else options.pool_mib * MIB,
         "prefill_tokens": options.prefill_tokens,
         "max_requests": options.max_asymspec_requests,
+        "max_images": options.max_images,
+        "max_image_pixels": options.max_image_pixels,
     }
     large, small = _named(verifier), _named(options.drafter)
     has_default_memory = is_cpu_build() and not is_cpu_memory_set(environment())

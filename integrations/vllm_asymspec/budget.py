@@ -57,8 +57,17 @@ class PoolShape:
         return -(-num_tokens // self.block_size)
 
 
-def verifier_bytes(config: PluginConfig, available_bytes: int) -> int:
-    """The part of the memory for keys and values that is the verifier's. Raises ConfigurationError."""
+def verifier_bytes(config: PluginConfig, available_bytes: int, kept_bytes: int = 0) -> int:
+    """The part of the memory for keys and values that is the verifier's, less what is kept for images.
+
+    Raises ConfigurationError where nothing is left.
+    """
+    if kept_bytes >= available_bytes:
+        raise ConfigurationError(
+            f"{CONFIG_KEY}.image_cache_bytes={kept_bytes:,} is all of the {available_bytes:,} bytes that "
+            "vLLM has for keys and values; lower it, or raise gpu_memory_utilization"
+        )
+    available_bytes -= kept_bytes
     if config.pool_bytes is None:
         return int(available_bytes * (1 - config.pool_fraction))
     left = available_bytes - config.pool_bytes

@@ -17,7 +17,6 @@ from torch import Tensor
 from asymspec_agents.errors import ConfigurationError
 
 from .budget import PoolShape
-from .config import PluginConfig
 from .compat_worker import (
     AttentionLayerBase,
     BatchDescriptor,
@@ -39,8 +38,10 @@ from .compat_worker import (
     set_forward_context,
     set_model_tag,
 )
+from .config import PluginConfig
 from .rounds import Rows
-from .sight import Shown, Sight
+from .seen import Shown
+from .sight import Sight
 from .slots import on_device
 from .vision import largest_image, with_limits
 

@@ -92,7 +92,8 @@ class Drafting:
 
     def verifier_bytes(self, available_bytes: int) -> int:
         """What of the memory for keys and values is the verifier's."""
-        return verifier_bytes(self._plugin, available_bytes)
+        kept = self._plugin.image_cache_bytes if self.drafter.sight is not None else 0
+        return verifier_bytes(self._plugin, available_bytes, kept)
 
     def begin_step(self, scheduler_output: Any) -> None:
         """Does the step's plan. Steps that vLLM makes up to warm itself up bring none."""

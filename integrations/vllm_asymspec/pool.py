@@ -1,9 +1,9 @@
 """The blocks of the drafter's keys and values: who has which, and which free ones still hold a known prefix.
 
 A full block of a prompt gets a name, the hash of all tokens up to its end, of the images they stand for, and
-of the salt. A request whose view begins with the same takes the named blocks instead of computing them. Free blocks keep their
-names until they are needed for something else, the least recently used first. Both views of a request, and
-all requests of one salt, share blocks; a named block is never written again.
+of the salt. A request whose view begins with the same takes the named blocks instead of computing them. Free
+blocks keep their names until they are needed for something else, the least recently used first. Both views of
+a request, and all requests of one salt, share blocks; a named block is never written again.
 
 Pure bookkeeping: the tensors are the worker's.
 """

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -18,9 +18,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .judging import PendingCounts, Verdict, judge
+from .pieces import Piece, positions_of
 from .plan import Chunk, StepPlan
-from .sight import SeenView, Shown, Sight
+from .seen import Shown
 from .slots import TAIL, VIEWS, LastRound, Shape, Slots, on_device
+
+if TYPE_CHECKING:
+    from .sight import Sight
 
 __all__ = ["ReadsRows", "Round", "Rounds", "Rows"]
 
@@ -31,10 +35,10 @@ Lengths = NDArray[np.int64]
 class Rows:
     """Tokens of several sequences for one forward, each behind what its blocks hold already.
 
-    tokens and places (where in the pool their keys and values go): [N]. positions, which need not be places in
-    the sequence where it has images: [N], or [dims, N]. tables [R, W]: the blocks of each sequence. lengths
-    [R]: with the new tokens. query_lens and length_bounds [R], on the host: new tokens of each sequence, and
-    a length none exceeds. shown: which tokens stand for images.
+    tokens and places (where in the pool their keys and values go): [N]. positions: [N], or [dims, N]; in a
+    sequence with images they need not be the tokens' places in it. tables [R, W]: the blocks of each
+    sequence. lengths [R]: with the new tokens. query_lens and length_bounds [R], on the host: new tokens of
+    each sequence, and a length none exceeds. shown: which tokens stand for images.
     """
 
     tokens: Tensor
@@ -45,31 +49,6 @@ class Rows:
     query_lens: Lengths
     length_bounds: Lengths
     shown: Sequence[Shown] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Tokens `ids` of a view from place `start` on; `row` of the tables, `seen` if it has images."""
-
-    row: int
-    start: int
-    ids: NDArray[np.int64]
-    seen: SeenView | None
-
-    @property
-    def stop(self) -> int:
-        return self.start + len(self.ids)
-
-    def positions(self) -> Tensor:
-        """What the drafter takes for their positions: [n], or [dims, n]."""
-        places = torch.arange(self.start, self.stop)
-        if self.seen is None:
-            return places
-        if self.seen.positions is None:
-            return places + self.seen.shift
-        known = self.seen.positions[:, self.start : self.stop]
-        behind = places[known.shape[1] :] + self.seen.shift  # an answer that is read again
-        return torch.cat([known, behind.expand(len(known), -1)], dim=1)
 
 
 class ReadsRows(Protocol):
@@ -192,14 +171,14 @@ class Rounds:
 
     def _prefill(self, chunks: Sequence[Chunk]) -> None:
         """Reads chunks, as many tokens a forward as the drafter takes."""
-        batch: list[_Piece] = []
+        batch: list[Piece] = []
         room = self.drafter.max_tokens
         for chunk in chunks:
             row = self.slots.table_row(chunk.req_id, chunk.view)
             seen = self.slots.seen(chunk.req_id, chunk.view)
             ids, start = np.frombuffer(chunk.ids, dtype="<i4").astype(np.int64), chunk.start
             while len(ids):
-                piece, ids = _Piece(row, start, ids[:room], seen), ids[room:]
+                piece, ids = Piece(row, start, ids[:room], seen), ids[room:]
                 batch.append(piece)
                 start = piece.stop
                 room -= len(piece.ids)
@@ -209,7 +188,7 @@ class Rounds:
         if batch:
             self._read_pieces(batch)
 
-    def _read_pieces(self, pieces: Sequence[_Piece]) -> None:
+    def _read_pieces(self, pieces: Sequence[Piece]) -> None:
         query_lens = np.array([len(piece.ids) for piece in pieces])
         lengths = np.array([piece.stop for piece in pieces])
         places = np.concatenate([np.arange(piece.start, piece.stop) for piece in pieces])
@@ -226,7 +205,7 @@ class Rounds:
                 on_device(lengths, torch.int64, self.device),
                 query_lens,
                 lengths,
-                positions=on_device(_joined(pieces), torch.int64, self.device),
+                positions=on_device(positions_of(pieces), torch.int64, self.device),
                 shown=shown,
             )
         )
@@ -267,15 +246,6 @@ class Rounds:
             bounds,
             shown,
         )
-
-
-def _joined(pieces: Sequence[_Piece]) -> Tensor:
-    """The pieces' positions one behind the other: [N], or [dims, N] where one of them has several a token."""
-    positions = [piece.positions() for piece in pieces]
-    num_dims = max((part.shape[0] for part in positions if part.ndim > 1), default=0)
-    if num_dims:
-        positions = [part if part.ndim > 1 else part.expand(num_dims, -1) for part in positions]
-    return torch.cat(positions, dim=-1)
 
 
 class Round:

@@ -1,61 +1,24 @@
 """How a drafter with a vision tower sees the images of its full views.
 
-The tower runs once for each image as long as its result is kept, whoever sends the image: results are known by
-the hash of the content. They are needed only while the tokens that stand for the image are read, afterwards
-the keys and values of those tokens are what is kept, so losing one costs time and nothing else.
+The tower runs once for each image as long as its result is kept, whoever sends the image: results are known
+by the hash of the content. They are needed only while the tokens that stand for the image are read; what is
+kept of it afterwards is their keys and values, so losing a result costs time and nothing else.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .compat_worker import group_and_batch_mm_kwargs, supports_mrope
-from .images import end_of
+from .seen import SeenView, Shown
 from .wire_args import unpack_ids
 
-__all__ = ["SeenView", "Shown", "Sight"]
-
-
-@dataclass(slots=True)
-class SeenView:
-    """A full view with images. `positions` [dims, N] of its prompt, None where they are the tokens' places.
-
-    `shift` is the position of a token behind the prompt less its place. `images`: those still to be read.
-    """
-
-    images: list[Any]
-    positions: Tensor | None = None
-    shift: int = 0
-
-    def shown(self, start: int, stop: int, at: int) -> list[Shown]:
-        """The parts of its images in tokens `start` to `stop`, which lie at `at` in a batch."""
-        parts = []
-        for image in self.images:
-            first = image.mm_position.offset
-            low, high = max(start, first), min(stop, end_of(image))
-            if low < high:
-                parts.append(Shown(image, at + low - start, low - first, high - first))
-        return parts
-
-    def forget(self, num_read: int) -> None:
-        """Lets go of the images that lie in the first `num_read` tokens."""
-        self.images = [image for image in self.images if end_of(image) > num_read]
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """Tokens `start` to `stop` of those that stand for an image, at `at` in a batch."""
-
-    image: Any
-    at: int
-    start: int
-    stop: int
+__all__ = ["Sight"]
 
 
 class Sight:

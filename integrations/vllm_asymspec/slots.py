@@ -15,7 +15,7 @@ from asymspec_agents.decoding.rule import RowParameters
 from asymspec_agents.protocol import AsymSpecOptions
 
 from .plan import Blocks, NewRequest, StepPlan
-from .sight import SeenView
+from .seen import SeenView
 
 __all__ = ["LastRound", "Shape", "SlotRequest", "Slots", "on_device"]
 

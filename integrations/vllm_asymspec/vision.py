@@ -41,9 +41,7 @@ def features_of(prompt: Mapping[str, Any]) -> list[Any]:
     from vllm.multimodal.inputs import MultiModalFeatureSpec
 
     features = [
-        MultiModalFeatureSpec(
-            data=data, modality=modality, identifier=name, mm_position=place, mm_hash=name
-        )
+        MultiModalFeatureSpec(data=data, modality=modality, identifier=name, mm_position=place, mm_hash=name)
         for modality, places in prompt["mm_placeholders"].items()
         for data, name, place in zip(
             prompt["mm_kwargs"][modality], prompt["mm_hashes"][modality], places, strict=True
@@ -63,8 +61,8 @@ def largest_image(model: Any) -> list[Any]:
 def as_if_text_only(vllm_config: Any) -> Iterator[None]:
     """Within, the drafter's positions look like those of text.
 
-    vLLM's first model runner makes a drafter of its own before it gets ours in its place, and that one refuses
-    positions of several dimensions.
+    vLLM's first model runner makes a drafter of its own before it gets ours in its place, and that one
+    refuses positions of several dimensions.
     """
     speculative = vllm_config.speculative_config
     drafter = speculative.draft_model_config

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.vllm.vision_exactness")
+pytest.register_assert_rewrite("tests.vllm.exactness", "tests.vllm.vision_exactness")
 
 from .engines import TinyEngine, first_runner  # noqa: E402
 from .exactness import Engines  # noqa: E402

@@ -24,6 +24,7 @@ from tests.engine.naive import EXCUSED_MARGIN, Vector, judge
 from vllm_asymspec.budget import DrafterShape, Limits, PoolShape
 from vllm_asymspec.family import AUTO, Family
 from vllm_asymspec.foreign_rounds import ForeignRounds
+from vllm_asymspec.rounds import Rows
 from vllm_asymspec.slots import Shape
 from vllm_asymspec.views import Views
 from vllm_asymspec.wire_args import AsymSpecArgs, pack_ids
@@ -67,6 +68,11 @@ class _Paper(PaperDrafter):
     def __init__(self, family: Family, num_blocks: int) -> None:
         super().__init__(num_blocks, BLOCK, max_tokens=23)
         self._family = family
+        self.num_tokens_read = 0
+
+    def read(self, rows: Rows) -> Tensor:
+        self.num_tokens_read += len(rows.tokens)
+        return super().read(rows)
 
     def logits(self, hidden: Tensor) -> Tensor:
         rows = []

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["run_tests"]
+__all__ = ["environment", "run_tests"]
 
 ROOT = Path(__file__).parents[2]
 HERE = ROOT / "tests" / "vllm"
@@ -25,17 +25,14 @@ COMMON = {
     "OMP_WAIT_POLICY": "passive",
 }
 OF_RUNNER = {
-    1: {"VLLM_USE_V2_MODEL_RUNNER": "0"},
+    1: {"VLLM_USE_V2_MODEL_RUNNER": "0", "TRITON_INTERPRET": "0"},
     2: {"VLLM_USE_V2_MODEL_RUNNER": "1", "TRITON_INTERPRET": "1"},
 }
 THEIRS = ("VLLM_PLUGINS", "VLLM_TARGET_DEVICE")  # would keep the interpreter out
 
 
-def run_tests(file: str, *arguments: str, runner: int = 2) -> None:
-    """Runs the tests of a file beside this one, on the first or the second of vLLM's runners.
-
-    Fails with what they print; skips where all of them do.
-    """
+def environment(runner: int) -> dict[str, str]:
+    """The variables of such a process, on the first or the second of vLLM's runners."""
     folders = [ROOT, ROOT / "integrations"]  # found by workers too
     if runner == 2:
         folders.insert(0, HERE / "interp")
@@ -44,9 +41,19 @@ def run_tests(file: str, *arguments: str, runner: int = 2) -> None:
     env = {name: value for name, value in os.environ.items() if name not in THEIRS}
     env |= COMMON | OF_RUNNER[runner]
     env["PYTHONPATH"] = os.pathsep.join([*map(str, folders), env.get("PYTHONPATH", "")])
+    return env
+
+
+def run_tests(file: str, *arguments: str, runner: int = 2) -> None:
+    """Runs the tests of a file beside this one, on the first or the second of vLLM's runners.
+
+    Fails with what they print; skips where all of them do.
+    """
     flags = ["-q", "-rs", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", f"tests/vllm/{file}", *flags, *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment(runner), capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         raise AssertionError(
             f"{file} failed ({done.returncode}):\n{done.stdout[-20000:]}\n{done.stderr[-3000:]}"

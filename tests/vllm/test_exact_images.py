@@ -10,7 +10,7 @@ import pytest
 from .engines import TinyEngine, first_runner, needs_vllm
 
 needs_vllm()
-pytest.register_assert_rewrite("tests.vllm.vision_exactness")
+pytest.register_assert_rewrite("tests.vllm.exactness", "tests.vllm.vision_exactness")
 
 from .exactness import Engines  # noqa: E402
 from .interpreter import run_tests  # noqa: E402

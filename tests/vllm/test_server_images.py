@@ -1,4 +1,4 @@
-"""Images in requests to the server: what the drafter is shown, what stands for the others, what is refused."""
+"""Images in requests to the server: what the drafter is shown, what stands for others, what is refused."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def chat(*urls: str, edits: bool = True, **fields: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": parts}], "asymspec": asymspec, "max_tokens": 5, **fields}
 
 
-def expected(harness: Harness, messages: list[dict[str, Any]], urls: list[str]) -> list[int]:
+def expected(messages: list[dict[str, Any]], urls: list[str]) -> list[int]:
     """The full view as transformers' own processor makes it."""
     from PIL import Image
 
@@ -70,7 +70,7 @@ def test_the_drafter_is_shown_what_the_verifier_reads_captions_of(seeing_harness
     body = chat(*urls)
     report = seeing_harness.answer(CHAT, body)["asymspec"]
     call = seeing_harness.call
-    wanted = expected(seeing_harness, body["messages"], urls)
+    wanted = expected(body["messages"], urls)
     assert full_ids(call) == wanted
     short = "Look: \n" + f"{CAPTION} 0\n{CAPTION} 1" + "\n what is it?"
     assert list(call.prompt["prompt_token_ids"]) == seeing_harness.ids([{"role": "user", "content": short}])
@@ -99,7 +99,10 @@ def test_the_same_image_has_the_same_name_wherever_it_stands(seeing_harness: Har
 def test_images_of_tool_results_and_in_other_clients_forms(seeing_harness: Harness) -> None:
     url = data_url(5)
     call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
-    raw = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": url.split(",")[1]}}
+    raw = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": url.split(",")[1]},
+    }
     messages = [
         {"role": "user", "content": "Photograph it."},
         {"role": "assistant", "content": None, "tool_calls": [call]},

@@ -1,7 +1,7 @@
 """What must be true of a drafter that sees, of whichever kind and on whichever of vLLM's runners.
 
-A test file takes these tests over and brings the fixtures `kind`, `engines` (makes an engine) and `roomy` (one
-with room for all; its drafter reads 48 tokens a step while others decode, so images come in pieces).
+A test file takes these tests over and brings the fixtures `kind`, `engines` (makes an engine) and `roomy`
+(one with room for all; its drafter reads 48 tokens a step while others decode, so images come in pieces).
 """
 
 from __future__ import annotations
@@ -70,9 +70,7 @@ class VisionExactness:
     def eyes(self, roomy: TinyEngine, kind: Kind) -> Eyes:
         return Eyes(roomy, kind)
 
-    def test_with_and_without_images_in_one_batch(
-        self, roomy: TinyEngine, eyes: Eyes, kind: Kind
-    ) -> None:
+    def test_with_and_without_images_in_one_batch(self, roomy: TinyEngine, eyes: Eyes, kind: Kind) -> None:
         rng = random.Random(1)
         scenes = [random_scene(kind, rng, index % 4) for index in range(len(RULES) * 3)]
         asks = [
@@ -121,9 +119,13 @@ class VisionExactness:
             scene(kind, [ids(rng, 200), big, ids(rng, 2)]),
             scene(kind, [ids(rng, BLOCK_SIZE - 2), big, big, ids(rng, 2)]),
             scene(kind, [ids(rng, 5), picture(2, 16, 16), ids(rng, 5)]),
-            scene(kind, [ids(rng, 300), picture(2, 16, 64), ids(rng, 600), picture(3, 64, 16), ids(rng, 400)]),
+            scene(
+                kind, [ids(rng, 300), picture(2, 16, 64), ids(rng, 600), picture(3, 64, 16), ids(rng, 400)]
+            ),
         ]
-        asks = [eyes.ask(shown, ids(rng, num)) for shown, num in zip(scenes, (10, 2, 1, 300, 50), strict=True)]
+        asks = [
+            eyes.ask(shown, ids(rng, num)) for shown, num in zip(scenes, (10, 2, 1, 300, 50), strict=True)
+        ]
         judge(kind, list(zip(scenes, asks, roomy.answer(asks), strict=True)))
 
     def test_a_conversation_sees_each_image_once_and_never_another_in_its_place(
@@ -221,13 +223,15 @@ class VisionExactness:
             assert answer.report is not None
             assert says in answer.report["error"]
 
-    def test_preempted_requests_look_again(
-        self, engines: Engines, kind: Kind, tmp_path: Path
-    ) -> None:
+    def test_preempted_requests_look_again(self, engines: Engines, kind: Kind, tmp_path: Path) -> None:
         rng = random.Random(8)
         scenes = [scene(kind, [ids(rng, 40), picture(i, 40, 40), ids(rng, 60 + 4 * i)]) for i in range(8)]
         texts = [ids(rng, rng.randint(10, 60)) for _ in scenes]
-        begun = [len(view) + 2 * BLOCK_SIZE for pair in zip(scenes[:3], texts, strict=False) for view in (pair[0].ids, pair[1])]
+        begun = [
+            len(view) + 2 * BLOCK_SIZE
+            for pair in zip(scenes[:3], texts, strict=False)
+            for view in (pair[0].ids, pair[1])
+        ]
         num_blocks = 1 + sum(num_tokens // BLOCK_SIZE for num_tokens in begun)  # no room for three answers
         engine = engines(
             save_vision_pair(tmp_path, kind),
@@ -237,9 +241,7 @@ class VisionExactness:
         try:
             eyes = Eyes(engine, kind)
             preempted = count_preemptions(engine)
-            asks = [
-                eyes.ask(shown, text, max_tokens=70) for shown, text in zip(scenes, texts, strict=True)
-            ]
+            asks = [eyes.ask(shown, text, max_tokens=70) for shown, text in zip(scenes, texts, strict=True)]
             judge(kind, list(zip(scenes, asks, engine.answer(asks), strict=True)))
             assert len(preempted) >= 2
             engine.answer([Ask([1, 2, 3], max_tokens=1)])

@@ -67,7 +67,7 @@ class Kind(ABC):
     @property
     def template(self) -> str:
         """The chat template: that of all tiny models, which here shows images too."""
-        written = "{{ message.content if message.content is not none else \"\" }}"
+        written = '{{ message.content if message.content is not none else "" }}'
         assert written in CHAT_TEMPLATE
         return CHAT_TEMPLATE.replace(written, IMAGE_PARTS.replace("IMAGE", "".join(self.mark)))
 

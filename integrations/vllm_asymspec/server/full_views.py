@@ -49,8 +49,8 @@ class FullViews:
             raise
         except Exception as error:
             raise ConfigurationError(
-                f"the processor of the drafter {name}, which sees images, can't be made ({error}); its folder "
-                "needs preprocessor_config.json or processor_config.json, and what that names installed"
+                f"the processor of the drafter {name}, which sees images, can't be made ({error}); its "
+                "folder needs processor_config.json or preprocessor_config.json, and what it names installed"
             ) from error
         if IMAGE not in supported:
             raise ConfigurationError(

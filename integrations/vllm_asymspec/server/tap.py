@@ -56,9 +56,7 @@ class EngineTap:
         try:
             if self.images:
                 prompt = await self._with_images(prompt, params, request_id, named)
-            async with aclosing(
-                self._engine.generate(prompt, params, request_id, **named)
-            ) as outputs:
+            async with aclosing(self._engine.generate(prompt, params, request_id, **named)) as outputs:
                 async for output in outputs:
                     self._heard.take(output)
                     yield output

@@ -1,4 +1,4 @@
-"""What transformers and vLLM need of torchvision to prepare images, for machines whose PyTorch it doesn't fit.
+"""What transformers and vLLM need of torchvision to prepare images, for a PyTorch that it doesn't fit.
 
 Tests put this folder on the path where the real package is not installed: vLLM's Qwen-VL models import it.
 """
