@@ -44,8 +44,8 @@ class Vocabularies:
         if vocab_map is None:
             if None not in sizes and not is_equal:
                 raise IncompatibleModelsError(
-                    f"{verifier} has {sizes[0]:,} rows of logits and {drafter} {sizes[1]:,}: if both are of "
-                    "one family, pad the drafter (asymspec vllm pad-drafter); if not, let it take part through a "
+                    f"{verifier} has {sizes[0]:,} rows of logits, {drafter} {sizes[1]:,}: if both are "
+                    "of one family, pad the drafter (asymspec vllm pad-drafter); if not, let it take part through a "
                     "vocabulary map (--vocab-map auto, or vocab_map)"
                 )
             return cls()

@@ -1,4 +1,4 @@
-"""A drafter of another family on vLLM's second runner: tests for the processes that test_family_v2.py starts."""
+"""A drafter of another family on vLLM's second model runner: tests that test_family_v2.py starts."""
 
 from __future__ import annotations
 

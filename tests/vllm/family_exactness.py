@@ -261,9 +261,7 @@ class FamilyExactness:
         )
         own = Own(pair, engine)
         try:
-            asks = [
-                own.ask(rng, rng.randint(60, 200), rng.randint(10, 60), max_tokens=150) for _ in range(8)
-            ]
+            asks = [own.ask(rng, rng.randint(60, 200), rng.randint(10, 60), max_tokens=150) for _ in range(8)]
             preempted = count_preemptions(engine)
             own.check(asks, engine.answer(asks))
             assert len(preempted) >= 3
