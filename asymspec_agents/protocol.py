@@ -225,8 +225,8 @@ class AsymSpecReport(BaseModel):
     accepted_per_position: tuple[int, ...] = ()
     mean_divergence: float = 0.0
     fallback: str | None = None
-    cross_family: CrossFamilyReport | None = None
     images: int = 0
+    cross_family: CrossFamilyReport | None = None
 
 
 def _first_problem(error: ValidationError) -> str:

@@ -101,7 +101,7 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "msgspec": (VLLM, ()),
     "prometheus_client": (GATEWAY, TRACE),
     "opentelemetry": (OTEL, ()),
-    "PIL": ((), (*PIXELS, *VISION, *SMOLAGENTS, *ATTACHMENTS, *EVALS)),
+    "PIL": ((), (*PIXELS, *VISION, *SMOLAGENTS, *ATTACHMENTS, *VLLM, *EVALS)),
     "json_repair": ((), ACTIONS),
     "jsonschema": ((), ACTIONS),
     "referencing": ((), ACTIONS),
