@@ -26,8 +26,9 @@ class ReadMessages:
     """Messages with texts in place of attachments, and what was met in them.
 
     `full` is for the drafter, `shortened` (still with all text) is what the compressed view is made of; they
-    differ in the images that the drafter sees itself: whole ones that come with their bytes. `headers` has the length of the line that says what the
-    attachment at a place is. `num_degraded` counts those that a note stands for, whole or in part.
+    differ in the images that the drafter sees itself: whole ones that come with their bytes. `headers` has
+    the length of the line that says what the attachment at a place is. `num_degraded` counts those that a
+    note stands for, whole or in part.
     """
 
     full: tuple[Message, ...]

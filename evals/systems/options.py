@@ -24,7 +24,8 @@ class SystemOptions:
     those of local models are counted, a server's are unknown unless given. `tokenizer` names the model whose
     tokenizer measures a server's views (None: an estimate). `llmlingua` is the checkpoint of
     LLMLingua-2, for views by that method. `verifier_sees_images`, `drafter_sees_images`: that model of the
-    server does (local ones say so themselves); a model that does not is given text. Raises ConfigurationError.
+    server does (local ones say so themselves); a model that does not is given text. Raises
+    ConfigurationError.
     """
 
     verifier: str | None = None

@@ -1,4 +1,4 @@
-"""Decoding with a drafter that sees equals the naive loop, in which every view is read anew by another model."""
+"""Decoding with a drafter that sees equals the naive loop, where another model reads every view anew."""
 
 from __future__ import annotations
 

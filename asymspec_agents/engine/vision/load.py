@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +18,13 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
 )
 
-from ...errors import IncompatibleModelsError, MessageError, MissingDependencyError, WeightsError
+from ...errors import IncompatibleModelsError, MissingDependencyError, WeightsError
 from ..chat import ChatTemplate
 from ..model import load_module
 from .kinds import KINDS, kind_of
 from .looking import Looker
 from .model import SeeingModel
 from .options import VisionOptions
-from .picture import Picture
 from .prompt import SeeingPrompts
 from .template import seeing_template
 
@@ -92,11 +90,9 @@ def load_seeing(
     module = load_module(folder, AutoModelForImageTextToText, name=name, dtype=dtype, device=device)
     looker = Looker(kind_of(module.config, tokenizer), processor, tokenizer, options)
     model = SeeingModel(module, name, looker)
-    buffer = io.BytesIO()
-    PIL.Image.new("RGB", PROBE_SIZE, "white").save(buffer, "PNG")
     try:
-        model.try_tower(looker.look(Picture.of(buffer.getvalue())))
-    except (MessageError, RuntimeError, KeyError, TypeError, AttributeError) as error:
+        model.try_tower(looker.processed(PIL.Image.new("RGB", PROBE_SIZE, "white")))
+    except (ValueError, RuntimeError, KeyError, TypeError, AttributeError) as error:
         raise IncompatibleModelsError(f"{name}: its tower cannot read an image: {error}") from error
     template = seeing_template(
         tokenizer, looker.kind, [tokenizer.chat_template, _processor_template(folder)], verifier_template

@@ -88,10 +88,14 @@ class Looker:
         kept = self._inputs.take(look.picture.digest)
         return kept if kept is not None else self._process(look.picture)
 
+    def processed(self, image: Any) -> Mapping[str, Tensor]:
+        """What the tower reads of an RGB image; raises ValueError for one that the processor refuses."""
+        return self.kind.inputs(self._processor, image)
+
     def _process(self, picture: Picture) -> Mapping[str, Tensor]:
         image = pixels(picture, self.options)
         try:
-            return self.kind.inputs(self._processor, image)
+            return self.processed(image)
         except ValueError as error:  # such as a picture of one line, which some models cannot scale
             raise MessageError(
                 f"{picture.place}: the drafter's image processor refuses the image: {error}"

@@ -6,7 +6,7 @@ pieces, an image's rows among them, and nothing of it stays in the module betwee
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,23 +72,28 @@ class SeeingModel(CausalModel):
             return self._held[1]
         features = self._features.get(digest)
         if features is None:
-            inputs = {name: tensor.to(self.device) for name, tensor in self.looker.inputs(look).items()}
-            features = self.looker.kind.features(self.module, inputs)
+            features = self._encode(self.looker.inputs(look), look.layout.num_rows)
             self.num_seen += 1
-            if features.rows.shape != (look.layout.num_rows, self._embedding.embedding_dim):
-                raise IncompatibleModelsError(
-                    f"{self.name}: the tower makes features of {tuple(features.rows.shape)} of an image "
-                    f"that takes {look.layout.num_rows} tokens; its image processor is another model's"
-                )
             self._features.put(digest, features, features.num_bytes)
         self._held = (digest, features)
         return features
 
     @torch.inference_mode()
-    def try_tower(self, look: Look) -> None:
+    def try_tower(self, inputs: Mapping[str, Tensor]) -> None:
         """Raises IncompatibleModelsError unless the tower makes of an image what stands for it in prompts."""
-        self.features(look)
-        self.num_seen, self._held = 0, None
+        kind = self.looker.kind
+        self._encode(inputs, kind.stand(inputs).text.count(kind.image_token))
+
+    def _encode(self, inputs: Mapping[str, Tensor], num_rows: int) -> Features:
+        there = {name: tensor.to(self.device) for name, tensor in inputs.items()}
+        features = self.looker.kind.features(self.module, there)
+        shape = tuple(features.rows.shape)
+        if shape != (num_rows, self._embedding.embedding_dim):
+            raise IncompatibleModelsError(
+                f"{self.name}: its tower makes features of shape {shape} of an image that takes {num_rows} "
+                "tokens; the image processor is another model's"
+            )
+        return features
 
     def _logits(self, ids: Tensor, cache: KVCache, num_logits: int, sight: Sight | None) -> Tensor:
         hidden = self._hidden([ids], [cache], [sight], cache)
