@@ -8,6 +8,8 @@ from typing import Any
 from asymspec_agents.decoding.modes import MAX_DRAFT_TOKENS
 from asymspec_agents.errors import ConfigurationError
 
+from .vision import image_processor
+
 __all__ = ["refuse_unsupported"]
 
 SCHEDULERS = "vllm_asymspec.scheduler"
@@ -24,6 +26,7 @@ def refuse_unsupported(vllm_config: Any) -> None:
     parts = (
         _speculation(spec),
         _drafter(spec.draft_model_config),
+        _vision(spec.draft_model_config),
         _features(vllm_config),
         _scheduling(vllm_config),
         _parallelism(vllm_config, spec),
@@ -61,6 +64,14 @@ def _drafter(model: Any) -> Iterator[str]:
     ):
         if found:
             yield f"the drafter {model.model} has {what}: take one with plain attention over all positions"
+
+
+def _vision(model: Any) -> Iterator[str]:
+    if model.is_multimodal_model:
+        try:
+            image_processor(model)
+        except ConfigurationError as error:
+            yield str(error)
 
 
 def _features(config: Any) -> Iterator[str]:
