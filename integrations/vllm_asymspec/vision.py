@@ -54,6 +54,7 @@ def image_processor(model: Any) -> Any:
 
     try:
         processor = MULTIMODAL_REGISTRY.create_processor(model)
+        processor.info.get_hf_processor()  # which vLLM would make with the first image
         supported = processor.info.get_supported_mm_limits()
     except Exception as error:  # whatever somebody's processor raises
         raise ConfigurationError(
