@@ -36,8 +36,8 @@ class Vocabularies:
     def of(cls, verifier: str, drafter: str, vocab_map: str | Path | None) -> Vocabularies:
         """Of two models by folder or hub name, and the map that was chosen: "auto", a file, or None.
 
-        Raises IncompatibleModelsError for folders with different numbers of rows and no map, and
-        ConfigurationError for a file that holds none.
+        Raises IncompatibleModelsError for folders with different numbers of rows and no map, or a map of
+        other vocabularies, and ConfigurationError for a file that holds none.
         """
         sizes = _num_rows(verifier), _num_rows(drafter)
         is_equal = None not in sizes and sizes[0] == sizes[1]
@@ -45,19 +45,28 @@ class Vocabularies:
             if None not in sizes and not is_equal:
                 raise IncompatibleModelsError(
                     f"{verifier} has {sizes[0]:,} rows of logits, {drafter} {sizes[1]:,}: if both are "
-                    "of one family, pad the drafter (asymspec vllm pad-drafter); if not, let it take part through a "
-                    "vocabulary map (--vocab-map auto, or vocab_map)"
+                    "of one family, pad the drafter (asymspec vllm pad-drafter); if not, let it take part "
+                    "through a vocabulary map (--vocab-map auto, or vocab_map)"
                 )
             return cls()
         place = str(vocab_map)
         if place != AUTO:
-            load_map(place)
+            _check_map(place, verifier, drafter)
             place = str(Path(place).resolve())
         return cls(
             settings={"vocab_map": place},
             speculative={} if is_equal else {"use_heterogeneous_vocab": True},
             needs_first_runner=not is_equal,
         )
+
+
+def _check_map(place: str, verifier: str, drafter: str) -> None:
+    """Checks a file before a server is started for it; of a model that is no folder, the server will."""
+    vocab_map = load_map(place)
+    if Path(verifier).is_dir() and Path(drafter).is_dir():
+        from asymspec_agents.engine.load import load_vocabulary
+
+        vocab_map.check(load_vocabulary(verifier), load_vocabulary(drafter))
 
 
 def _num_rows(model: str) -> int | None:

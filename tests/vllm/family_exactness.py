@@ -9,17 +9,22 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from asymspec_agents.decoding.vocab import MAPPED_DELTAS
+from asymspec_agents.decoding.spelling import Vocabulary
+from asymspec_agents.decoding.vocab import MAPPED_DELTAS, VocabMap
+from asymspec_agents.decoding.vocab_file import save_map
+from tests.engine.tiny_folder import byte_tokenizer
 
-from .engines import BLOCK_BYTES, Answer, Ask, K, TinyEngine
+from .engines import BLOCK_BYTES, Answer, Ask, K, TinyEngine, views
 from .exactness import GATES, ROOMY, Engines, count_preemptions
 from .family_models import Pair
 from .family_oracle import FamilyOracle
+from .models import save_pair
 from .oracle import Seen
 
 __all__ = ["FamilyExactness", "Sizes", "family_engine"]
@@ -244,6 +249,68 @@ class FamilyExactness:
         assert answer.finish_reason == "error"
         assert answer.report is not None
         assert told in answer.report["error"]
+
+    def test_an_answer_ends_where_the_drafters_view_is_full(
+        self, engines: Engines, sizes: Sizes, tmp_path: Path
+    ) -> None:
+        """It takes more tokens of the drafter's than was admitted, wherever blocks fall."""
+        families = "words", "digits"
+        pair = Pair(tmp_path, families, sizes[families], is_thin=True)
+        room, num_full = 60, 100
+        engine = family_engine(engines, pair, {"pool_bytes": 16 << 20, "max_full_len": num_full + room})
+        own = Own(pair, engine)
+        try:
+            ask = own.ask(random.Random(2), num_full, 30, {"mode": "cda_only"}, max_tokens=room)
+            assert ask.full is not None
+            asks = [
+                Ask(ask.compressed, ask.full, {**ask.options, "num_draft_tokens": n}, room, base=ask.base)
+                for n in range(1, K + 1)
+            ]
+            answers = engine.answer(asks)
+        finally:
+            engine.close()
+        texts = {tuple(answer.tokens) for answer in answers}
+        assert len(texts) == 1
+        seen = Seen()
+        own.oracle.check_answer(ask, answers[0], seen)
+        seen.check_excuses()
+        assert answers[0].finish_reason == "length"
+        lengths = []
+        for tokens in (answers[0].tokens[:-1], answers[0].tokens):
+            written = pair.family.begin()
+            written.push(tokens)
+            lengths.append(len(written.tokens))
+        assert len(answers[0].tokens) < room
+        assert lengths[0] <= room < lengths[1]
+
+    def test_an_identity_map_changes_nothing(self, engines: Engines, tmp_path: Path) -> None:
+        """Last draft position included: the same tokens, and the same counts of what stood where."""
+        verifier, drafter = save_pair(tmp_path, "llama")
+        vocabulary = Vocabulary.of(byte_tokenizer())
+        path = tmp_path / "map.json"
+        save_map(VocabMap.build(vocabulary, vocabulary), path)
+        rng = random.Random(12)
+        asks = []
+        for index in range(12):
+            full, compressed = views(rng, rng.randint(1, 150), rng.randint(1, 60))
+            options = {"num_draft_tokens": 1 + index % K, "bonus": rng.choice(("rule", "none", "verifier"))}
+            asks.append(Ask(compressed, full, options, max_tokens=50))
+        answers = []
+        for choice in (None, str(path)):
+            engine = engines((verifier, drafter), {"pool_bytes": 16 << 20, "vocab_map": choice})
+            own = [replace(ask, base=ask.compressed if choice else ()) for ask in asks]
+            try:
+                answers.append(engine.answer(own))
+            finally:
+                engine.close()
+        counted = ("drafted", "accepted", "fused", "bonus", "accepted_per_position", "blocks")
+        for plain, mapped in zip(*answers, strict=True):
+            assert mapped.tokens == plain.tokens
+            assert plain.report is not None
+            assert mapped.report is not None
+            assert mapped.report["cross_family"]["respelled"] == 0
+            assert [mapped.report[name] for name in counted] == [plain.report[name] for name in counted]
+        assert any(answer.report["accepted_per_position"][-1] for answer in answers[1] if answer.report)
 
     @pytest.mark.parametrize("short_of", ["verifier", "pool"])
     def test_preempted_requests_go_on_as_if_nothing_had_been(

@@ -58,7 +58,9 @@ class Pair:
 
     def _modules(self, sizes: tuple[int, int]) -> tuple[PreTrainedModel, PreTrainedModel]:
         modules = []
-        for seed, size in enumerate(sizes):
+        for seed, (size, num_ids) in enumerate(
+            zip(sizes, (self.family.num_ids, self.family.vocab_size), strict=True)
+        ):
             torch.manual_seed(seed)
             shape: dict[str, Any] = {**SHAPE, "vocab_size": size}
             module = LlamaForCausalLM(LlamaConfig(**shape))
@@ -66,7 +68,9 @@ class Pair:
                 for weight in module.parameters():
                     if weight.ndim > 1:
                         weight.mul_(WEIGHT_SCALE)
-                module.get_output_embeddings().weight.mul_(HEAD_SCALE / WEIGHT_SCALE)
+                head = module.get_output_embeddings().weight
+                head.mul_(HEAD_SCALE / WEIGHT_SCALE)
+                head[num_ids:] = 0  # plain vLLM may emit padding
             modules.append(module)
         verifier, drafter = modules
         vocab_map = self.family.vocab_map

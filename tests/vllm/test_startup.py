@@ -93,6 +93,14 @@ def test_each_is_refused_by_name(config: Any, path: str, value: Any, named: str)
     assert named in str(caught.value)
 
 
+def test_two_vocabularies_need_a_map_and_a_drafter_that_reads_text(config: Any) -> None:
+    mapped = changed(config, "additional_config", {"asymspec": {"vocab_map": "auto"}})
+    refuse_unsupported(changed(mapped, "speculative_config.use_heterogeneous_vocab", True))
+    seeing = changed(mapped, "speculative_config.draft_model_config.is_multimodal_model", True)
+    with pytest.raises(ConfigurationError, match="sees images"):
+        refuse_unsupported(seeing)
+
+
 def test_a_drafter_with_a_window_is_refused(tmp_path: Path) -> None:
     config = vllm_config(tmp_path, scheduler_cls=SCHEDULER)
     drafter = config.speculative_config.draft_model_config
