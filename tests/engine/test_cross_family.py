@@ -90,8 +90,12 @@ def test_every_block_is_that_of_the_decoder_without_caches(
 
 
 def test_the_settings_meet_tokens_that_are_spelled_anew() -> None:
-    reports = [run(two_family_engine(*pair), prompts(*pair, 0)).report.cross_family for pair in PAIRS]
-    assert sum(report is not None and report.respelled > 0 for report in reports) >= 3
+    reports = [
+        run(two_family_engine(*pair), prompts(*pair, seed)).report.cross_family
+        for pair in PAIRS
+        for seed in range(2)
+    ]
+    assert sum(report is not None and report.respelled > 0 for report in reports) >= 6
     assert any(report is not None and report.reread > 0 for report in reports)
 
 
