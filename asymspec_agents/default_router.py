@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from .attachments import AttachmentPolicy, Attachments
-from .backends.base import Backend
+from .backends.base import Backend, Capabilities
 from .recording import Recorder
 from .router import ContextRouter
 from .views import ViewPolicy
 from .views.limits import within_limits
 
-__all__ = ["router_for"]
+__all__ = ["attachments_for", "router_for"]
+
+
+def attachments_for(capabilities: Capabilities) -> Attachments:
+    """What reads attachments for such a backend: its drafter is shown images if it sees."""
+    return Attachments(AttachmentPolicy(drafter_sees="images" if capabilities.sees_images else "text"))
 
 
 def router_for(backend: Backend, max_tokens: int | None, recorder: Recorder) -> ContextRouter:
@@ -21,6 +26,6 @@ def router_for(backend: Backend, max_tokens: int | None, recorder: Recorder) -> 
     return ContextRouter(
         within_limits(ViewPolicy(), can.max_verifier_tokens, can.max_drafter_tokens, max_tokens),
         prompt_counter=backend.prompt_counter,
-        attachments=Attachments(AttachmentPolicy(drafter_sees="images")) if can.sees_images else None,
+        attachments=attachments_for(can),
         recorder=recorder,
     )

@@ -12,14 +12,15 @@ pytest.importorskip("smolagents", reason="the extra smolagents is not installed"
 pytest.importorskip("langchain_core", reason="the extra langchain is not installed")
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from smolagents import CodeAgent
+from smolagents import CodeAgent, OpenAIModel
 from smolagents.models import ChatMessage, MessageRole
 
 from asymspec_agents.backends import Backend, Capabilities, ChatDelta
 from asymspec_agents.backends.request import AnyRequest
-from asymspec_agents.protocol import AsymSpecReport
+from asymspec_agents.protocol import AsymSpecOptions, AsymSpecReport
 from langchain_asymspec import ChatAsymSpec
-from smolagents_asymspec import AsymSpecModel
+from smolagents_asymspec import AsymSpecModel, RoutedModel
+from tests.server.serving import serving
 
 from .images import data_url, encoded, noise
 from .pairs import backend_of
@@ -92,6 +93,24 @@ def test_smolagents_messages_are_answered_with_a_report() -> None:
     answer = AsymSpecModel(backend, max_tokens=6).generate([ChatMessage(MessageRole.USER, content)])
     assert answer.raw.report.images == 1
     assert answer.raw.report.drafted == 5 * answer.raw.report.blocks  # four drafts and the one behind them
+
+
+def test_a_saved_model_shows_images_again() -> None:
+    model = AsymSpecModel(Obedient())
+    loaded = AsymSpecModel.from_dict(model.to_dict(), backend=Obedient("A cat."))
+    content = [{"type": "text", "text": "What is this?"}, {"type": "image", "image": noise(3)}]
+    answer = loaded.generate([ChatMessage(MessageRole.USER, content)], max_tokens=6)
+    assert answer.raw.report.images == 1
+
+
+def test_an_openai_model_over_a_server_that_sees() -> None:
+    backend = Obedient("A cat.")
+    with serving({"large": backend}) as url:
+        inner = OpenAIModel("large", api_base=f"{url}/v1", api_key="k", max_tokens=6)
+        content = [{"type": "text", "text": "What is this?"}, {"type": "image", "image": noise(3)}]
+        RoutedModel(inner, options=AsymSpecOptions()).generate([ChatMessage(MessageRole.USER, content)])
+    assert backend.reports[0].images == 1
+    assert backend.reports[0].fallback is None
 
 
 def block(seed: int) -> dict[str, Any]:
