@@ -71,7 +71,7 @@ class LocalBackend(Backend):
         self._drafter_prompts = None
         if drafter_template is not None and engine.family is not None:
             name = engine.models["drafter"].name
-            self._drafter_prompts = DrafterPrompts(drafter_template, engine.family, name)
+            self._drafter_prompts = DrafterPrompts(drafter_template, engine.family, name, template)
             if self.arm.verifying.model == "drafter":
                 self._writer, vocab_size = drafter_template, engine.family.vocab_size
         elif seeing is not None and self.arm.verifying.model == "drafter":

@@ -148,15 +148,26 @@ class PromptMaker:
 
 
 class DrafterPrompts:
-    """What a drafter of another family reads: its own chat template, and its own tokens for given ids."""
+    """What a drafter of another family reads, in its own tokens: by its own chat template, or, where that has
+    no place for tools and the verifier's does, what the verifier reads."""
 
-    def __init__(self, template: ChatTemplate, family: CrossFamily, model: str) -> None:
+    def __init__(
+        self, template: ChatTemplate, family: CrossFamily, model: str, verifier: ChatTemplate
+    ) -> None:
         self._maker = PromptMaker(template, family.vocab_size, model)
         self._family = family
+        self._hides_tools = verifier.shows_tools and not template.shows_tools
+
+    def reads_verifiers(self, request: AnyRequest) -> bool:
+        """Whether the verifier's prompts of a chat are what the drafter reads."""
+        return isinstance(request, ChatRequest) and self._hides_tools and bool(_tools(request)[0])
 
     def beside(self, request: AnyRequest, verifier: Prompts) -> Prompts:
         """The verifier's prompts with the drafter's own; prompts given as ids are the verifier's."""
-        if isinstance(request, ChatRequest):
+        if self.reads_verifiers(request):
+            respelled = self._family.transcriber.respelled
+            own = Prompts(respelled(verifier.full), respelled(verifier.compressed))
+        elif isinstance(request, ChatRequest):
             own = self._maker.prompts(request)
         else:
             short = request.prompt if request.asymspec is None else request.asymspec.prompt
