@@ -28,12 +28,14 @@ from transformers import (
     Qwen2VLForConditionalGeneration,
     Qwen3VLConfig,
     Qwen3VLForConditionalGeneration,
+    SiglipVisionConfig,
     SmolVLMConfig,
     SmolVLMForConditionalGeneration,
 )
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3ImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 from transformers.models.smolvlm.image_processing_pil_smolvlm import SmolVLMImageProcessorPil
 
 from tests.engine.tiny_folder import CHAT_TEMPLATE, SPECIAL
@@ -73,7 +75,7 @@ TEXT = {
 NUM_WORDS = 256 + len(SPECIAL)
 VOCAB = 288  # padded
 ROPE = {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [2, 1, 1]}
-FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "idefics3", "smolvlm", "llava")
+FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "idefics3", "smolvlm", "llava", "llava_siglip")
 
 
 @functools.cache
@@ -185,22 +187,25 @@ def _tiles(config: type, model: Callable[[Any], PreTrainedModel]) -> Callable[[]
     return make
 
 
-def _llava() -> PreTrainedModel:
-    tower = CLIPVisionConfig(
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=3,
-        num_attention_heads=2,
-        image_size=16,
-        patch_size=4,
-    )
-    config = LlavaConfig(
-        vision_config=tower,
-        text_config=LlamaConfig(**TEXT, vocab_size=VOCAB),
-        image_token_id=_id("<image>"),
-        tie_word_embeddings=False,
-    )
-    return LlavaForConditionalGeneration(config)
+def _llava(tower: type, selects: str) -> Callable[[], PreTrainedModel]:
+    def make() -> PreTrainedModel:
+        config = LlavaConfig(
+            vision_config=tower(
+                hidden_size=32,
+                intermediate_size=48,
+                num_hidden_layers=3,
+                num_attention_heads=2,
+                image_size=16,
+                patch_size=4,
+            ),
+            text_config=LlamaConfig(**TEXT, vocab_size=VOCAB),
+            image_token_id=_id("<image>"),
+            vision_feature_select_strategy=selects,
+            tie_word_embeddings=False,
+        )
+        return LlavaForConditionalGeneration(config)
+
+    return make
 
 
 MAKERS: dict[str, tuple[Callable[[], PreTrainedModel], Callable[[], Any]]] = {
@@ -215,7 +220,14 @@ MAKERS: dict[str, tuple[Callable[[], PreTrainedModel], Callable[[], Any]]] = {
         _tiles(SmolVLMConfig, SmolVLMForConditionalGeneration),
         lambda: SmolVLMImageProcessorPil(**_TILED),
     ),
-    "llava": (_llava, lambda: CLIPImageProcessorPil(size={"shortest_edge": 16}, crop_size=16)),
+    "llava": (
+        _llava(CLIPVisionConfig, "default"),
+        lambda: CLIPImageProcessorPil(size={"shortest_edge": 16}, crop_size=16),
+    ),
+    "llava_siglip": (
+        _llava(SiglipVisionConfig, "full"),
+        lambda: SiglipImageProcessorPil(size={"height": 16, "width": 16}),
+    ),
 }
 _TILED = {"size": {"longest_edge": 48}, "max_image_size": {"longest_edge": 16}}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 from PIL import Image
 
 from asymspec_agents.backends.local import LocalBackend
+from asymspec_agents.engine import view
 from asymspec_agents.engine.engine import EngineOptions
 from asymspec_agents.engine.vision.model import SeeingModel
 from asymspec_agents.engine.vision.options import VisionOptions
 from asymspec_agents.engine.vision.remembered import Remembered
+from asymspec_agents.errors import RequestAbortedError
 from asymspec_agents.protocol import AsymSpecReport
 from asymspec_agents.trace import MemoryRecorder, ResponseEvent
 
@@ -115,6 +118,43 @@ def test_without_a_cache_each_request_sees_its_images_once() -> None:
         assert (num_towers, report.cached_tokens.drafter) == (2, 0)
         assert text == plain.ask(turn(noise(1), noise(2)))[2]
     assert watched.drafter._features.num_bytes == 0
+
+
+@pytest.mark.parametrize("family", ["qwen3_vl", "smolvlm"])
+def test_an_image_that_is_read_in_several_pieces_is_seen_once(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = Watched(family).ask(turn(noise(1), noise(2), noise(1)))[2]
+    monkeypatch.setattr(view, "PREFILL_CHUNK", 5)
+    watched = Watched(family, EngineOptions(vision=VisionOptions(cache_bytes=0)))
+    _, num_towers, text = watched.ask(turn(noise(1), noise(2), noise(1)))
+    assert num_towers == 3  # nothing is remembered beyond the image that is just being read
+    assert text == wanted
+
+
+def test_an_interrupted_reading_is_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it ended between the rows of an image."""
+    monkeypatch.setattr(view, "PREFILL_CHUNK", 7)
+    watched = Watched("qwen2_vl")
+    wanted = Watched("qwen2_vl").ask(turn(noise(1, 48, 48)))[2]
+    request = watched.backend._decode_request(ask((turn(noise(1, 48, 48)),), max_tokens=6), None)
+    abort, calls = threading.Event(), 0
+    forward = watched.drafter._hidden
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 4:  # 28 tokens in: the image begins behind the 12th and has 36 rows
+            abort.set()
+        return forward(*arguments)
+
+    monkeypatch.setattr(watched.drafter, "_hidden", counted)
+    with pytest.raises(RequestAbortedError):
+        list(watched.backend.engine.decode(request, abort=abort))
+    monkeypatch.undo()
+    report, num_towers, text = watched.ask(turn(noise(1, 48, 48)))
+    assert (report.cached_tokens.drafter, num_towers) == (28, 0)
+    assert text == wanted
 
 
 def test_tenants_share_no_cache() -> None:
