@@ -25,7 +25,7 @@ MAX_LINES = 350
 
 # From the bottom; a module may import its own layer and those below, and nothing above.
 LAYERS = (
-    ("errors", "recording", "messages", "_version"),
+    ("errors", "recording", "messages", "pixels", "_version"),
     ("decoding", "tokens", "store", "sqlite_store", "sqlite_table", "rendition_cache", "protocol", "config"),
     ("compress", "engine", "weights"),
     ("attachments",),
@@ -49,6 +49,8 @@ LAYER_OF = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 
 BASE = {"pydantic", "pydantic_core", "typing_extensions", "httpx"}  # the third comes with the first
 ENGINE = ("asymspec_agents/engine/",)
+VISION = ("asymspec_agents/engine/vision/",)
+PIXELS = ("asymspec_agents/pixels.py",)
 DECODING = tuple(f"asymspec_agents/decoding/{name}.py" for name in ("detail", "rule", "vocab"))
 LAZY_ENGINE = ("asymspec_agents/tokens.py", "asymspec_agents/backends/local.py")
 COMPRESS = ("asymspec_agents/compress/",)
@@ -98,7 +100,7 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "msgspec": (VLLM, ()),
     "prometheus_client": (GATEWAY, TRACE),
     "opentelemetry": (OTEL, ()),
-    "PIL": ((), SMOLAGENTS + ATTACHMENTS + VLLM + EVALS),
+    "PIL": ((), (*PIXELS, *VISION, *SMOLAGENTS, *ATTACHMENTS, *EVALS)),
     "json_repair": ((), ACTIONS),
     "jsonschema": ((), ACTIONS),
     "referencing": ((), ACTIONS),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..engine.engine import DecodeRequest, Engine, EngineOptions, Outcome, Step
     from ..engine.grammar import Grammar
     from ..engine.sampling import Sampling
+    from ..engine.vision.prompt import SeeingPrompts
 
 __all__ = ["LocalBackend"]
 
@@ -46,13 +47,21 @@ class LocalBackend(Backend):
     the engine cannot do is refused with an error.
     """
 
-    def __init__(self, engine: Engine, template: ChatTemplate, *, arm: str = "asymspec") -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        template: ChatTemplate,
+        *,
+        arm: str = "asymspec",
+        seeing: SeeingPrompts | None = None,
+    ) -> None:
         from ..engine.arms import arm_named
 
         self.engine = engine
         self.template = template
         self.arm: Arm = arm_named(arm)
-        self._prompts = PromptMaker(template, engine.vocab_size, engine.models["verifier"].name)
+        self._seeing = seeing
+        self._prompts = PromptMaker(template, engine.vocab_size, engine.models["verifier"].name, seeing)
 
     @classmethod
     def load(
@@ -82,11 +91,11 @@ class LocalBackend(Backend):
             options=options,
             recorder=recorder,
         )
-        return cls(pair.engine, pair.template)
+        return cls(pair.engine, pair.template, seeing=pair.seeing)
 
     def with_arm(self, arm: str) -> LocalBackend:
         """A backend over the same engine that decodes AsymSpec requests by another arm."""
-        return LocalBackend(self.engine, self.template, arm=arm)
+        return LocalBackend(self.engine, self.template, arm=arm, seeing=self._seeing)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -98,11 +107,29 @@ class LocalBackend(Backend):
             modes=tuple(MODES),
             max_verifier_tokens=self.engine.longest_prompt(LARGE_SHORT),
             max_drafter_tokens=self.engine.longest_prompt(SMALL_FULL),
+            sees_images=self._shows_images,
         )
 
+    @property
+    def _shows_images(self) -> bool:
+        """Whether the drafter sees, and in this arm reads the full view, which the verifier does not read."""
+        from ..engine.arms import LARGE_FULL, SMALL_FULL
+
+        readings = (self.arm.drafting, self.arm.verifying)
+        return self._seeing is not None and SMALL_FULL in readings and LARGE_FULL not in readings
+
+    def _template_of(self, decode: DecodeRequest) -> ChatTemplate:
+        """The template that the answering model was asked through."""
+        if self._seeing is not None and decode.arm.verifying.model == "drafter":
+            return self._seeing.template
+        return self.template
+
     def count_prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> int:
-        """Exact number of tokens of a prompt: chat template, tools and generation prompt included."""
-        return len(self.template.ids(messages, tools))
+        """Exact number of tokens of a prompt: chat template, tools and generation prompt included.
+
+        Images are counted as the drafter sees them, if it does.
+        """
+        return len(self._prompts.ids(messages, tools))
 
     @property
     def prompt_counter(self) -> PromptCounter:
@@ -154,29 +181,34 @@ class LocalBackend(Backend):
         if isinstance(request, CompletionRequest):
             return AnswerStream(PLAIN, (), "", "")
         tools = () if request.tool_choice == "none" else request.tools
-        tail = self.template.tail(decode.prompt(decode.arm.verifying))
-        return AnswerStream(self.template.answer_format, tools, _call_id_prefix(decode), tail)
+        template = self._template_of(decode)
+        tail = template.tail(decode.prompt(decode.arm.verifying))
+        return AnswerStream(template.answer_format, tools, _call_id_prefix(decode), tail)
 
     def _decode_request(self, request: AnyRequest, fallback: str | None) -> DecodeRequest:
         from ..engine.arms import ARMS
         from ..engine.engine import DecodeRequest
 
-        prompts = self._prompts.prompts(request)
         asymspec = request.asymspec
         is_plain = asymspec is None and self.arm.name != "drafter"
         arm = ARMS["ceiling"] if is_plain else self.arm
+        prompts = self._prompts.prompts(request, shows_images=self._shows_images and not is_plain)
+        options = asymspec or AsymSpecOptions()
+        if prompts.sight is not None:
+            options = options.with_images()
         decode = DecodeRequest(
             full=prompts.full,
             compressed=prompts.compressed,
             drafter_full=prompts.drafter_full,
             drafter_compressed=prompts.drafter_compressed,
+            sight=prompts.sight,
             arm=arm,
-            options=asymspec or AsymSpecOptions(),
+            options=options,
             max_tokens=request.max_tokens,
             stop=request.stop,
             cache_salt=request.cache_salt,
             request_id=request.request_id,
-            fallback=fallback,
+            fallback=", ".join(filter(None, (fallback, *prompts.fallbacks))) or None,
             sampling=_sampling(request),
         )
         if isinstance(request, ChatRequest):
@@ -190,12 +222,13 @@ class LocalBackend(Backend):
         from ..engine.answer_grammar import AnswerMarks, answer_grammar
 
         grammars = self.engine.grammars
-        tail = self.template.tail(decode.prompt(decode.arm.verifying))
+        template = self._template_of(decode)
+        tail = template.tail(decode.prompt(decode.arm.verifying))
         source = answer_grammar(
             request.tools,
             request.tool_choice,
             request.response_format,
-            partial(AnswerMarks.of, self.template.answer_format, tail, grammars.term),
+            partial(AnswerMarks.of, template.answer_format, tail, grammars.term),
             max_calls=1 if request.parallel_tool_calls is False else None,
         )
         return None if source is None else grammars.compile(source)

@@ -47,6 +47,11 @@ class _Session:
         return {role: len(view.prompt) for role, view in self.views.items()}
 
     @property
+    def num_images(self) -> int:
+        """Images that are seen."""
+        return sum(len(view.sight.looks) for view in self.views.values() if view.sight is not None)
+
+    @property
     def forwarded_tokens(self) -> dict[str, int]:
         """Positions each role's model has computed so far."""
         return {role: view.num_forwarded for role, view in self.views.items()}
@@ -85,7 +90,10 @@ class Engine:
 
     def longest_prompt(self, reading: Reading) -> int:
         """The longest prompt that leaves room for a block of the default length."""
-        return self._limit(reading, AsymSpecOptions().num_draft_tokens + 1)
+        options = AsymSpecOptions()
+        if self.models["drafter"].sees:
+            options = options.with_images()
+        return self._limit(reading, options.num_draft_tokens + 1)
 
     def _limit(self, reading: Reading, num_places: int) -> int:
         configured = {"full": self.options.max_drafter_tokens, "compressed": self.options.max_verifier_tokens}
@@ -131,7 +139,7 @@ class Engine:
         """The decoding to run, and why it differs from the one asked for."""
         decoding = request.arm.decoding(request.options)
         is_lossy = decoding.is_asymmetric and decoding.rule.gate != "strict" and not decoding.keeps_gate
-        if is_lossy and list(request.full) == list(request.compressed):
+        if is_lossy and request.sight is None and list(request.full) == list(request.compressed):
             fallback = ", ".join(filter(None, (request.fallback, "identical_views")))
             return replace(decoding, mode="strict", rule=Rule("strict", "none")), fallback
         return decoding, request.fallback
@@ -183,7 +191,9 @@ class Engine:
             wanted.append(Wanted(owner, prompt, len(prompt) + room))
         hits = dict(zip(readings, self.prefixes.take(wanted), strict=True))
         views = {
-            role: View(self.models[reading.model], request.prompt(reading), hits[role].cache)
+            role: View(
+                self.models[reading.model], request.prompt(reading), hits[role].cache, request.shown(reading)
+            )
             for role, reading in readings.items()
         }
         cached = {role: hit.num_tokens for role, hit in hits.items()}
@@ -240,6 +250,7 @@ class Engine:
             verifier_prompt_tokens=len(views["verifier"].prompt),
             drafter_prompt_tokens=len(views["drafter"].prompt) if "drafter" in views else 0,
             cached_tokens=session.cached,
+            images=session.num_images,
         )
         record.end(
             trimmer.finish_reason,

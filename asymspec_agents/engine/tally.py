@@ -37,6 +37,7 @@ class Tally:
         verifier_prompt_tokens: int,
         drafter_prompt_tokens: int,
         cached_tokens: CachedTokens,
+        images: int = 0,
     ) -> AsymSpecReport:
         """The report of the blocks added so far."""
         return AsymSpecReport(
@@ -45,6 +46,7 @@ class Tally:
             verifier_prompt_tokens=verifier_prompt_tokens,
             drafter_prompt_tokens=drafter_prompt_tokens,
             cached_tokens=cached_tokens,
+            images=images,
             blocks=self.num_blocks,
             drafted=self.num_drafted,
             accepted=self.by_origin["accepted"],

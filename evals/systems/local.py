@@ -48,6 +48,8 @@ class LocalSystem(System):
             "llmlingua": llmlingua,
             **versions("torch", "transformers"),
         }
+        if backend.capabilities.sees_images:
+            self.seeing = frozenset({"drafter"})
         self.arms = frozenset((*BASELINES, IDENTICAL, *MODES, "paper", "gate+delta"))
 
     @classmethod

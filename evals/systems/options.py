@@ -24,7 +24,8 @@ class SystemOptions:
     those of local models are counted, a server's are unknown unless given. `tokenizer` names the model whose
     tokenizer measures a server's views (None: an estimate). `llmlingua` is the checkpoint of
     LLMLingua-2, for views by that method. `verifier_sees_images`, `drafter_sees_images`: that model of the
-    server does; a model that does not is given text. Raises ConfigurationError.
+    server does (local ones say so themselves); a model that does not is given text. Raises
+    ConfigurationError.
     """
 
     verifier: str | None = None
@@ -56,7 +57,7 @@ class SystemOptions:
         for reader in sorted(self.seeing):
             if self.url is None:
                 raise ConfigurationError(
-                    f"{reader}_sees_images: the local engine reads text only; leave it out, or give url"
+                    f"{reader}_sees_images: local models say so themselves; leave it out, or give url"
                 )
         if self.drafter_api_key is not None and self.drafter_url is None:
             raise ConfigurationError("drafter_api_key: only for a drafter's own server; give drafter_url")
