@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from . import compress, demo, doctor, gateway, models, serve, trace, vllm
+from . import compress, demo, doctor, gateway, models, serve, trace, vllm, vocab
 from .frame import Command, run_line
 
 __all__ = ["main"]
@@ -16,6 +16,7 @@ COMMANDS: Mapping[str, Command] = {
     "vllm": vllm,
     "doctor": doctor,
     "models": models,
+    "vocab": vocab,
     "compress": compress,
     "trace": trace,
 }

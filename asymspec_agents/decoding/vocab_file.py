@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import ConfigurationError
 from .vocab import VocabMap
 
-__all__ = ["load_map", "save_map"]
+__all__ = ["load_map", "map_format", "save_map"]
 
 FORMAT = "asymspec-vocab-map"
 VERSION = 1
@@ -28,7 +28,7 @@ def save_map(vocab_map: VocabMap, path: Path | str) -> None:
     """
     path = Path(path)
     facts = {name: getattr(vocab_map, name) for name in (*TEXTS, *SIZES)}
-    if _kind(path) == "json":
+    if map_format(path) == "json":
         ids = {name: list(getattr(vocab_map, name)) for name in IDS}
         data = json.dumps({"format": FORMAT, "version": VERSION, **facts, **ids}).encode()
     else:
@@ -47,7 +47,7 @@ def load_map(path: Path | str) -> VocabMap:
     Raises ConfigurationError for a file that is missing, of another kind, or damaged.
     """
     path = Path(path)
-    kind = _kind(path)
+    kind = map_format(path)
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ConfigurationError(f"vocab_map={str(path)!r} is larger than {MAX_BYTES:,} bytes: no map")
@@ -63,7 +63,8 @@ def load_map(path: Path | str) -> VocabMap:
     return _checked(data, path)
 
 
-def _kind(path: Path) -> str:
+def map_format(path: Path) -> str:
+    """The format that a file's name says; raises ConfigurationError for any but .json and .safetensors."""
     if path.suffix not in (".json", ".safetensors"):
         raise ConfigurationError(f"vocab_map={str(path)!r}: a map is a .json or a .safetensors file")
     return path.suffix[1:]

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from ..decoding.coverage import Coverage, coverage
+from ..decoding.vocab import VocabMap
 from ..errors import MissingDependencyError, WeightsError
 from ..weights import resolve
 
@@ -46,6 +48,14 @@ class ChosenPair:
     def drafter(self) -> ModelFacts:
         """What the drafter's folder says."""
         return _facts(self.drafter_name)
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """What a vocabulary map would cover; raises IncompatibleModelsError where there can be none."""
+        from ..engine.load import load_speller
+
+        large, small = (load_speller(model.path, name=model.name) for model in (self.verifier, self.drafter))
+        return coverage(VocabMap.build(large.vocabulary, small.vocabulary), large, small)
 
 
 def _facts(name: str) -> ModelFacts:

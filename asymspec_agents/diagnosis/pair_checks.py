@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..errors import WeightsError
+from ..errors import IncompatibleModelsError, WeightsError
 from .finding import Check, Finding
 from .installation_checks import GB, OVERHEAD_BYTES
 from .pair import ChosenPair, ModelFacts
@@ -54,7 +54,18 @@ def _vocabulary(pair: ChosenPair) -> Iterator[Finding]:
     if odd is not None:
         there = f"number {large[odd]}" if odd in large else "missing"
         text += f"; {odd!r} is number {small[odd]} in the drafter's and {there} in the verifier's"
-    yield Finding("vocabulary", "FAIL", text, "choose a drafter of the verifier's own family")
+    own_family = "choose a drafter of the verifier's own family"
+    try:
+        found = pair.coverage
+    except IncompatibleModelsError as error:
+        yield Finding("vocabulary", "FAIL", f"{text}; no vocabulary map is possible: {error}", own_family)
+        return
+    text += (
+        f"; a vocabulary map would pair {found.num_mapped:,} tokens: {found.verifier_ids:.0%} of the "
+        f"verifier's, and {found.verifier_bytes:.0%} of a sample text's bytes"
+    )
+    fix = f'let them work together through a map (--vocab-map auto, vocab_map="auto"), or {own_family}'
+    yield Finding("vocabulary", "warn", text, fix)
 
 
 def _size(pair: ChosenPair) -> Iterator[Finding]:

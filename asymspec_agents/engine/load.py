@@ -16,7 +16,7 @@ from .cross_family import CrossFamily, MapChoice, choose_map
 from .engine import Engine, EngineOptions
 from .model import load_model
 
-__all__ = ["LoadedPair", "load_pair", "load_tokenizer", "load_vocabulary"]
+__all__ = ["LoadedPair", "load_pair", "load_speller", "load_tokenizer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ def load_pair(
         )
     transcriber = None
     if vocab_map is not None and not (vocab_map == "auto" and is_same):
-        vocabulary = load_vocabulary(verifier, tokenizer, name=verifier_name)
-        speller = Speller(own, load_vocabulary(drafter, own, name=drafter_name))
+        vocabulary = _vocabulary(verifier, tokenizer, verifier_name)
+        speller = Speller(own, _vocabulary(drafter, own, drafter_name))
         chosen = choose_map(vocab_map, vocabulary, speller.vocabulary)
         transcriber = Transcriber(chosen, vocabulary, speller)
     large = load_model(verifier, name=verifier_name, dtype=dtype, device=device)
@@ -70,14 +70,17 @@ def load_pair(
     return LoadedPair(engine, ChatTemplate(tokenizer), None if family is None else ChatTemplate(own))
 
 
-def load_vocabulary(
-    folder: Path | str, tokenizer: PreTrainedTokenizerBase | None = None, *, name: str | None = None
-) -> Vocabulary:
-    """The vocabulary of a local folder, with the ids that its configuration says end an answer.
+def load_speller(folder: Path | str, *, name: str | None = None) -> Speller:
+    """The vocabulary of a local folder and how texts are spelled in it; needs no weights.
 
     Raises WeightsError where there is no tokenizer, IncompatibleModelsError where it can take no map.
     """
-    tokenizer = tokenizer or load_tokenizer(folder)
+    tokenizer = load_tokenizer(folder)
+    return Speller(tokenizer, _vocabulary(folder, tokenizer, name))
+
+
+def _vocabulary(folder: Path | str, tokenizer: PreTrainedTokenizerBase, name: str | None) -> Vocabulary:
+    """The tokenizer's vocabulary, with the ids that the folder's configuration says end an answer."""
     ends: set[int] = set()
     for source in (GenerationConfig, AutoConfig):
         try:
