@@ -43,18 +43,16 @@ class Sight:
         """The embeddings [N, hidden] of a batch's tokens, with the images' own where they stand."""
         outputs = self._look({part.image.identifier: part.image for part in shown}.values())
         rows = []
-        is_image = torch.zeros(len(tokens), dtype=torch.bool)
+        is_image = torch.zeros(len(tokens), dtype=torch.bool)  # on the host: else it would be read back
         for part in shown:
             place = part.image.mm_position
             first, last = place.get_embeds_indices_in_range(part.start, part.stop)
-            rows.append(outputs[part.image.identifier][first:last])
-            here = True if place.is_embed is None else place.is_embed[part.start : part.stop]
-            is_image[part.at : part.at + part.stop - part.start] = here
-        embeddings: Tensor = self._model.embed_input_ids(
-            tokens,
-            multimodal_embeddings=[row for row in rows if len(row)] or None,
-            is_multimodal=is_image.to(self._device, non_blocking=True),
-        )
+            if first < last:
+                rows.append(outputs[part.image.identifier][first:last])
+                here = True if place.is_embed is None else place.is_embed[part.start : part.stop]
+                is_image[part.at : part.at + part.stop - part.start] = here
+        named = {"multimodal_embeddings": rows, "is_multimodal": is_image} if rows else {}
+        embeddings: Tensor = self._model.embed_input_ids(tokens, **named)
         return embeddings
 
     def _look(self, images: Iterable[Any]) -> dict[str, Tensor]:

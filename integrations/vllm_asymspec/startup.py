@@ -8,7 +8,9 @@ from typing import Any
 from asymspec_agents.decoding.modes import MAX_DRAFT_TOKENS
 from asymspec_agents.errors import ConfigurationError
 
+from .compat import family_of
 from .config import PluginConfig
+from .vision import image_processor
 
 __all__ = ["refuse_unsupported"]
 
@@ -27,6 +29,7 @@ def refuse_unsupported(vllm_config: Any) -> None:
         _speculation(spec),
         _vocabularies(vllm_config, spec),
         _drafter(spec.draft_model_config),
+        _vision(spec.draft_model_config),
         _features(vllm_config),
         _scheduling(vllm_config),
         _parallelism(vllm_config, spec),
@@ -50,13 +53,12 @@ def _speculation(spec: Any) -> Iterator[str]:
 
 
 def _vocabularies(config: Any, spec: Any) -> Iterator[str]:
-    has_map = PluginConfig.of(config.additional_config).vocab_map is not None
-    if spec.use_heterogeneous_vocab and not has_map:
+    if spec.use_heterogeneous_vocab and PluginConfig.of(config.additional_config).vocab_map is None:
         yield (
             "speculative_config.use_heterogeneous_vocab: AsymSpec goes between two vocabularies by a map of "
             'its own; set asymspec.vocab_map to "auto" or a file (`asymspec vllm serve --vocab-map`)'
         )
-    if has_map and spec.draft_model_config.is_multimodal_model:
+    if spec.draft_model_config.is_multimodal_model and family_of(config) is not None:
         yield (
             f"asymspec.vocab_map: the drafter {spec.draft_model_config.model} sees images, which one of "
             "another family can't yet; take one that reads text, or one of the verifier's own family"
@@ -77,6 +79,14 @@ def _drafter(model: Any) -> Iterator[str]:
     ):
         if found:
             yield f"the drafter {model.model} has {what}: take one with plain attention over all positions"
+
+
+def _vision(model: Any) -> Iterator[str]:
+    if model.is_multimodal_model:
+        try:
+            image_processor(model)
+        except ConfigurationError as error:
+            yield str(error)
 
 
 def _features(config: Any) -> Iterator[str]:

@@ -8,9 +8,18 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from asymspec_agents.errors import ConfigurationError
+
 from .config import PluginConfig
 
-__all__ = ["IMAGE", "as_if_text_only", "features_of", "largest_image", "sees_images", "with_limits"]
+__all__ = [
+    "as_if_text_only",
+    "features_of",
+    "image_processor",
+    "largest_image",
+    "sees_images",
+    "with_limits",
+]
 
 IMAGE = "image"
 OTHERS = ("audio", "video")
@@ -24,7 +33,8 @@ def sees_images(vllm_config: Any) -> bool:
 def with_limits(model: Any, config: PluginConfig) -> Any:
     """A copy of the drafter's model configuration with the plugin's limits; it takes nothing but images.
 
-    Memory is measured with an image of `max_image_pixels`, which the drafter's processor may scale down.
+    Memory is measured with an image of `max_image_pixels`, which the drafter's processor may scale down. In
+    a template that takes texts only, images are marked where they stand.
     """
     from vllm.config import replace
 
@@ -32,8 +42,30 @@ def with_limits(model: Any, config: PluginConfig) -> Any:
     limits: dict[str, Any] = dict.fromkeys(OTHERS, 0)
     limits[IMAGE] = {"count": config.max_images, "width": side, "height": side}
     limited = copy.copy(model)
-    limited.multimodal_config = replace(model.multimodal_config, limit_per_prompt=limits)
+    limited.multimodal_config = replace(
+        model.multimodal_config, limit_per_prompt=limits, interleave_mm_strings=True
+    )
     return limited
+
+
+def image_processor(model: Any) -> Any:
+    """vLLM's processor for the drafter's images. Raises ConfigurationError where there is none."""
+    from vllm.multimodal import MULTIMODAL_REGISTRY
+
+    try:
+        processor = MULTIMODAL_REGISTRY.create_processor(model)
+        processor.info.get_hf_processor()  # which vLLM would make with the first image
+        supported = processor.info.get_supported_mm_limits()
+    except Exception as error:  # whatever somebody's processor raises
+        raise ConfigurationError(
+            f"the drafter {model.model} sees images, but its processor can't be made: {error}. Its folder "
+            "needs processor_config.json or preprocessor_config.json, and what these name must be installed"
+        ) from error
+    if IMAGE not in supported:
+        raise ConfigurationError(
+            f"the drafter {model.model} takes {', '.join(supported) or 'nothing'} beside text, but no images"
+        )
+    return processor
 
 
 def features_of(prompt: Mapping[str, Any]) -> list[Any]:
@@ -52,9 +84,7 @@ def features_of(prompt: Mapping[str, Any]) -> list[Any]:
 
 def largest_image(model: Any) -> list[Any]:
     """The image for which the tower needs most, of a model configuration `with_limits`."""
-    from vllm.multimodal import MULTIMODAL_REGISTRY
-
-    return features_of(MULTIMODAL_REGISTRY.create_processor(model).get_dummy_mm_inputs({IMAGE: 1}))
+    return features_of(image_processor(model).get_dummy_mm_inputs({IMAGE: 1}))
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from .vision_models import KINDS, Kind, save_vision_pair  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore")  # vLLM's own
 
 
-@pytest.fixture(scope="module", params=["qwen2_vl", "qwen2_5_vl", "qwen3_vl"])
+@pytest.fixture(scope="module", params=["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava"])
 def kind(request: pytest.FixtureRequest) -> Kind:
     return KINDS[request.param]
 

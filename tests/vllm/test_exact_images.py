@@ -42,7 +42,10 @@ class TestTiles(VisionExactness):
     """All of them; the last one makes an engine of its own, which ends `roomy`."""
 
 
-@pytest.mark.parametrize("name", ["qwen2_vl", pytest.param("qwen2_5_vl", marks=pytest.mark.slow), "qwen3_vl"])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("qwen2_5_vl", "llava")]
+
+
+@pytest.mark.parametrize("name", ["qwen2_vl", "qwen3_vl", *SLOW])
 def test_positions_of_three_dimensions_on_the_first_runner(name: str) -> None:
     run_tests("cases_images.py", "-k", name, runner=1)
 
@@ -51,3 +54,8 @@ def test_positions_of_three_dimensions_on_the_first_runner(name: str) -> None:
 @pytest.mark.parametrize("name", ["qwen2_vl", pytest.param("qwen3_vl", marks=pytest.mark.slow)])
 def test_positions_of_three_dimensions_on_the_second_runner(name: str) -> None:
     run_tests("cases_images.py", "-k", name, runner=2)
+
+
+@pytest.mark.slow
+def test_two_ranks_and_compiled_models() -> None:
+    run_tests("cases_images_full.py", runner=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,13 +47,13 @@ def chat(*urls: str, edits: bool = True, **fields: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": parts}], "asymspec": asymspec, "max_tokens": 5, **fields}
 
 
-def expected(messages: list[dict[str, Any]], urls: list[str]) -> list[int]:
+def expected(messages: list[dict[str, Any]], urls: list[str], tools: Any = None) -> list[int]:
     """The full view as transformers' own processor makes it."""
     from PIL import Image
 
     tokenizer = vision_tokenizer()
     prompt = tokenizer.apply_chat_template(
-        messages, chat_template=KIND.template, add_generation_prompt=True, tokenize=False
+        messages, tools=tools, chat_template=KIND.template, add_generation_prompt=True, tokenize=False
     )
     files = [Image.open(io.BytesIO(base64.b64decode(url.split(",")[1]))).convert("RGB") for url in urls]
     return list(KIND.processor(tokenizer)(text=[prompt], images=files)["input_ids"][0])
@@ -185,6 +186,21 @@ def test_what_cannot_be_shown(seeing_harness: Harness, body: dict[str, Any], say
 def test_an_image_that_nobody_sees_and_no_text_replaces(harness: Harness) -> None:
     error = harness.error(CHAT, chat(data_url(), edits=False))
     assert "messages[0].content[1]: nobody sees this image (the drafter reads text only)" in error["message"]
+
+
+def test_a_drafter_whose_template_leaves_out_tools_reads_the_verifiers(
+    seeing_harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = seeing_harness.server.app.state
+    blunt = replace(state.asymspec, full_views=replace(state.asymspec.full_views, shows_tools=False))
+    monkeypatch.setitem(state._state, "asymspec", blunt)
+    url = data_url(8)
+    body = chat(url, tools=[WEATHER])
+    seeing_harness.answer(CHAT, body)
+    wanted = expected(body["messages"], [url], tools=[WEATHER])
+    decoded, told = (vision_tokenizer().decode(ids) for ids in (wanted, full_ids(seeing_harness.call)))
+    assert told.count("<image>") == decoded.count("<image>") > 0
+    assert told.replace("\n", "") == decoded.replace("\n", "")  # vLLM joins the parts of a text by lines
 
 
 def test_the_mark_of_images_in_somebodys_text(seeing_harness: Harness) -> None:

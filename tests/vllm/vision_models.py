@@ -6,6 +6,7 @@ The drafter's text part is the verifier with noise in every weight, as in models
 from __future__ import annotations
 
 import functools
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 import transformers
 from PIL import Image
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
@@ -92,6 +94,10 @@ class Kind(ABC):
     def marks(self, ids: Tensor) -> dict[str, Tensor]:
         """What the forward has to be told of the ids."""
         return {}
+
+    def published(self, name: str) -> str:
+        """A weight's name in published models, which vLLM reads; transformers may have another by now."""
+        return name
 
     @functools.cache  # noqa: B019  # one object a kind
     def modules(self) -> tuple[PreTrainedModel, PreTrainedModel]:
@@ -257,7 +263,48 @@ class Idefics3(Kind):
         )
 
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (Qwen2VL(), Qwen25VL(), Qwen3VL(), Idefics3())}
+class Llava(Kind):
+    """Plain positions; every image has the same number of tokens."""
+
+    name = "llava"
+    mark = ("<image>",)
+
+    def configs(self) -> tuple[Any, Any]:
+        vision = {
+            "model_type": "clip_vision_model",
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 2,
+            "image_size": TILE,
+            "patch_size": TILE_PATCH,
+            "projection_dim": 32,
+        }
+        drafter = transformers.LlavaConfig(
+            text_config={**SHAPE, "model_type": "llama", "rope_parameters": ROPE},
+            vision_config=vision,
+            image_token_id=_ids(["<image>"])[0],
+            tie_word_embeddings=False,
+        )
+        return transformers.LlamaConfig(**SHAPE, rope_parameters=ROPE), drafter
+
+    def published(self, name: str) -> str:
+        return re.sub(r"vision_tower\.(?!vision_model\.)", "vision_tower.vision_model.", name)
+
+    def processor(self, tokenizer: PreTrainedTokenizerFast) -> Any:
+        size = {"height": TILE, "width": TILE}
+        return transformers.LlavaProcessor(
+            transformers.CLIPImageProcessor(size=size, do_center_crop=False),
+            tokenizer,
+            patch_size=TILE_PATCH,
+            vision_feature_select_strategy="default",
+            num_additional_image_tokens=1,
+            image_token="<image>",
+            chat_template=self.template,
+        )
+
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (Qwen2VL(), Qwen25VL(), Qwen3VL(), Idefics3(), Llava())}
 
 
 def save_vision_pair(folder: Path, kind: Kind) -> tuple[Path, Path]:
@@ -267,5 +314,8 @@ def save_vision_pair(folder: Path, kind: Kind) -> tuple[Path, Path]:
     tokenizer = vision_tokenizer()
     tokenizer.chat_template = kind.template
     save_model(folders[1], drafter, None)
+    file = folders[1] / "model.safetensors"
+    weights = {kind.published(name): weight for name, weight in load_file(file).items()}
+    save_file(weights, file, metadata={"format": "pt"})
     kind.processor(tokenizer).save_pretrained(folders[1])
     return folders

@@ -6,10 +6,10 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-from asymspec_agents.errors import AsymSpecError, ConfigurationError, IncompatibleModelsError
+from asymspec_agents.errors import IncompatibleModelsError
 
 from ..config import PluginConfig
-from ..vision import IMAGE, sees_images, with_limits
+from ..vision import image_processor, sees_images, with_limits
 from .compat import ErrorResponse, renderer_from_config
 from .pictures import ImageLimits
 
@@ -40,23 +40,9 @@ class FullViews:
         config = copy.copy(vllm_config)
         config.model_config = with_limits(vllm_config.speculative_config.draft_model_config, plugin)
         config.model_config.tokenizer = config.model_config.model
-        name = config.model_config.model
-        try:
-            renderer = renderer_from_config(config)
-            processor = renderer.get_mm_processor()
-            supported = processor.info.get_supported_mm_limits()
-        except AsymSpecError:
-            raise
-        except Exception as error:
-            raise ConfigurationError(
-                f"the processor of the drafter {name}, which sees images, can't be made ({error}); its "
-                "folder needs processor_config.json or preprocessor_config.json, and what it names installed"
-            ) from error
-        if IMAGE not in supported:
-            raise ConfigurationError(
-                f"the drafter {name} takes {', '.join(supported) or 'nothing'} beside text, but no images"
-            )
-        _check_same_ids(verifier_tokenizer, renderer.tokenizer, name)
+        processor = image_processor(config.model_config)
+        renderer = renderer_from_config(config)
+        _check_same_ids(verifier_tokenizer, renderer.tokenizer, config.model_config.model)
         limits = ImageLimits(plugin.max_images, plugin.max_image_pixels, control=_control(processor))
         return cls(limits, config.model_config, renderer, _shows_tools(renderer.tokenizer))
 
