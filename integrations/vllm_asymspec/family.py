@@ -91,14 +91,16 @@ class Family:
 def _max_growth(transcriber: Transcriber) -> int:
     """A token without a counterpart is spelled anew with the end of what stands before it, at worst a byte a
     token; in the place of a byte that the drafter doesn't have stands a replacement character."""
-    spellings = transcriber.verifier.spellings
+    missing = frozenset(transcriber.speller.missing_bytes)
+    mark = len(REPLACEMENT.encode())
+
+    def most(spelling: bytes) -> int:
+        return sum(mark if byte in missing else 1 for byte in spelling)
+
     unmapped = (
-        len(spelling)
-        for token, spelling in enumerate(spellings)
+        most(spelling)
+        for token, spelling in enumerate(transcriber.verifier.spellings)
         if spelling and token not in transcriber.to_drafter
     )
     longest = max(unmapped, default=0)
-    if not longest:
-        return 0
-    per_byte = len(REPLACEMENT.encode()) if transcriber.speller.missing_bytes else 1
-    return MAX_TAIL_BYTES + per_byte * longest
+    return longest and longest + MAX_TAIL_BYTES * (mark if missing else 1)

@@ -8,6 +8,7 @@ from typing import Any
 from asymspec_agents.decoding.modes import MAX_DRAFT_TOKENS
 from asymspec_agents.errors import ConfigurationError
 
+from .compat import family_of
 from .config import PluginConfig
 from .vision import image_processor
 
@@ -52,13 +53,12 @@ def _speculation(spec: Any) -> Iterator[str]:
 
 
 def _vocabularies(config: Any, spec: Any) -> Iterator[str]:
-    has_map = PluginConfig.of(config.additional_config).vocab_map is not None
-    if spec.use_heterogeneous_vocab and not has_map:
+    if spec.use_heterogeneous_vocab and PluginConfig.of(config.additional_config).vocab_map is None:
         yield (
             "speculative_config.use_heterogeneous_vocab: AsymSpec goes between two vocabularies by a map of "
             'its own; set asymspec.vocab_map to "auto" or a file (`asymspec vllm serve --vocab-map`)'
         )
-    if has_map and spec.draft_model_config.is_multimodal_model:
+    if spec.draft_model_config.is_multimodal_model and family_of(config) is not None:
         yield (
             f"asymspec.vocab_map: the drafter {spec.draft_model_config.model} sees images, which one of "
             "another family can't yet; take one that reads text, or one of the verifier's own family"

@@ -18,4 +18,4 @@ pytestmark = pytest.mark.full
 
 @pytest.mark.parametrize("scheduling", ["async", pytest.param("in-turn", marks=pytest.mark.slow)])
 def test_every_token_is_the_rules(scheduling: str) -> None:
-    run_tests("cases_family_v2.py", "-k", scheduling)
+    run_tests("cases_family_v2.py", "-k", f"{scheduling} and not words-pieces and not odd")

