@@ -38,7 +38,7 @@ class PluginConfig:
     prefill_tokens: int = 512
     max_requests: int | None = None
     max_images: int = 16
-    max_image_pixels: int = 4_194_304
+    max_image_pixels: int = 25_000_000
     image_cache_bytes: int = 268_435_456
 
     def __post_init__(self) -> None:
