@@ -91,6 +91,17 @@ class AsymSpecOptions(BaseModel):
         """The authors' published configuration: unsteered bonus token, gate kept on identical views."""
         return cls.of(**{"bonus": "verifier", "identical_views": "gate", **options})
 
+    @classmethod
+    def for_images(cls: type[_O], **options: Any) -> _O:
+        """The authors' configuration for a drafter that sees images: four drafts a block."""
+        return cls.of(**{"num_draft_tokens": IMAGE_DRAFT_TOKENS, **options})
+
+    def with_images(self: _O) -> _O:
+        """These options for a request with images: four drafts a block unless they say how many."""
+        if "num_draft_tokens" in self.model_fields_set:
+            return self
+        return self.model_copy(update={"num_draft_tokens": IMAGE_DRAFT_TOKENS})
+
     @property
     def mode_name(self) -> str:
         """The mode's name, or `gate+delta` when they were given by name."""

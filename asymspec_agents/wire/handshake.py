@@ -21,9 +21,9 @@ PATH = "/v1/asymspec"
 class ServerInfo(BaseModel):
     """The protocol's version, both models, the modes, both views' longest prompts in tokens.
 
-    `tokenize`: the server counts prompts at `POST /tokenize`. `sees_images`: its drafter sees the images of a
-    full view. `cross_family`: the drafter has a vocabulary of its own, in whose tokens its limit is. A limit
-    of None is unknown.
+    `tokenize`: the server counts prompts at `POST /tokenize`. A limit of None is unknown. `cross_family`: the
+    drafter has a vocabulary of its own, in whose tokens its limit is. `sees_images`: it sees the images of a
+    full view.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -35,8 +35,8 @@ class ServerInfo(BaseModel):
     max_verifier_tokens: int | None = Field(default=None, ge=1)
     max_drafter_tokens: int | None = Field(default=None, ge=1)
     tokenize: bool = False
-    sees_images: bool = False
     cross_family: bool = False
+    sees_images: bool = False
     server: str = f"asymspec-agents/{__version__}"
 
     @classmethod
@@ -49,8 +49,8 @@ class ServerInfo(BaseModel):
             max_verifier_tokens=capabilities.max_verifier_tokens,
             max_drafter_tokens=capabilities.max_drafter_tokens,
             tokenize=tokenize,
-            sees_images=capabilities.sees_images,
             cross_family=capabilities.cross_family,
+            sees_images=capabilities.sees_images,
         )
 
     @classmethod
@@ -77,6 +77,6 @@ class ServerInfo(BaseModel):
             modes=self.modes,
             max_verifier_tokens=self.max_verifier_tokens,
             max_drafter_tokens=self.max_drafter_tokens,
-            sees_images=self.sees_images,
             cross_family=self.cross_family,
+            sees_images=self.sees_images,
         )

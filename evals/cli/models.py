@@ -26,6 +26,9 @@ def add_system(parser: argparse.ArgumentParser) -> None:
     here.add_argument("--drafter", metavar="MODEL", help="likewise")
     here.add_argument("--dtype", help="number type of the weights (default: bfloat16)")
     here.add_argument("--device", help="where they run (default: a GPU where there is one)")
+    here.add_argument(
+        "--vocab-map", metavar="auto|FILE", help="for a drafter of another tokenizer family: its map"
+    )
     there = parser.add_argument_group("a server in their place")
     there.add_argument("--url", help="an AsymSpec server, or any OpenAI-compatible one")
     there.add_argument("--api-key", metavar="KEY", help="its key (default: $ASYMSPEC_API_KEY)")
@@ -68,7 +71,7 @@ def system_options(args: argparse.Namespace) -> SystemOptions:
     """The options of the system, checked. Raises ConfigurationError."""
     from ..systems import SystemOptions
 
-    names: tuple[str, ...] = ("verifier", "drafter", "dtype", "device")
+    names: tuple[str, ...] = ("verifier", "drafter", "dtype", "device", "vocab_map")
     names += ("url", "api_key", "model", "drafter_model", "drafter_url", "drafter_api_key")
     names += ("verifier_sees_images", "drafter_sees_images")
     names += ("verifier_params", "drafter_params", "tokenizer", "timeout_s", "llmlingua")

@@ -9,7 +9,9 @@ from typing import Any, Literal
 from asymspec_agents.backends import Backend
 from asymspec_agents.backends.local import LocalBackend
 from asymspec_agents.decoding.modes import MODES
-from asymspec_agents.errors import AsymSpecError
+from asymspec_agents.decoding.vocab import check_rule
+from asymspec_agents.engine.arms import ARMS
+from asymspec_agents.errors import AsymSpecError, UnsupportedRequestError
 from asymspec_agents.messages import Message, ToolSpec
 from asymspec_agents.tokens import CachedCounter, TokenizerCounter
 from asymspec_agents.weights import DEFAULT_PAIR
@@ -48,6 +50,8 @@ class LocalSystem(System):
             "llmlingua": llmlingua,
             **versions("torch", "transformers"),
         }
+        if backend.capabilities.sees_images:
+            self.seeing = frozenset({"drafter"})
         self.arms = frozenset((*BASELINES, IDENTICAL, *MODES, "paper", "gate+delta"))
 
     @classmethod
@@ -60,17 +64,28 @@ class LocalSystem(System):
         verifier = options.verifier or DEFAULT_PAIR.verifier
         drafter = options.drafter or DEFAULT_PAIR.drafter
         backend = LocalBackend.load(
-            verifier, drafter, dtype=options.dtype, device=options.device, recorder=events
+            verifier,
+            drafter,
+            dtype=options.dtype,
+            device=options.device,
+            recorder=events,
+            vocab_map=options.vocab_map,
         )
-        return cls(
-            backend,
-            events,
-            {"verifier": verifier, "drafter": drafter, "dtype": options.dtype},
-            llmlingua=options.llmlingua,
-        )
+        identity = {"verifier": verifier, "drafter": drafter, "dtype": options.dtype}
+        if options.vocab_map is not None:
+            identity["vocab_map"] = options.vocab_map
+        return cls(backend, events, identity, llmlingua=options.llmlingua)
 
     def refusal(self, arm: ArmSpec) -> str | None:
-        """None: every arm is here."""
+        """What a drafter of another family cannot do; with one of the verifier's own every arm is here."""
+        if not self._backend.capabilities.cross_family:
+            return None
+        asked = arm.asymspec_options()
+        rule = ARMS[arm.name].decoding(asked).rule if arm.name in BASELINES else asked.rule()
+        try:
+            check_rule(rule)
+        except UnsupportedRequestError as error:
+            return str(error)
         return None
 
     def answering(self, arm: ArmSpec) -> Answering:

@@ -64,9 +64,9 @@ def _check_map(place: str, verifier: str, drafter: str) -> None:
     """Checks a file before a server is started for it; of a model that is no folder, the server will."""
     vocab_map = load_map(place)
     if Path(verifier).is_dir() and Path(drafter).is_dir():
-        from asymspec_agents.engine.load import load_vocabulary
+        from asymspec_agents.engine.load import load_speller
 
-        vocab_map.check(load_vocabulary(verifier), load_vocabulary(drafter))
+        vocab_map.check(load_speller(verifier).vocabulary, load_speller(drafter).vocabulary)
 
 
 def _num_rows(model: str) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from asymspec_agents.decoding.modes import Rule
+from asymspec_agents.decoding.transcript import Transcriber
 from asymspec_agents.engine.arms import arm_named
 from asymspec_agents.engine.cross_family import CrossFamily
 from asymspec_agents.engine.engine import DecodeRequest, Engine, EngineOptions
@@ -113,12 +115,12 @@ def run(
 class ForeignReader:
     """The drafter read anew at every position: the text in its own tokens, its logits over the pairs."""
 
-    def __init__(self, rows: Rows, prompt: list[int], verifier: str, drafter: str) -> None:
+    def __init__(self, rows: Rows, prompt: Sequence[int], transcriber: Transcriber) -> None:
         self._rows = rows
         self._prompt = prompt
-        self._transcriber = transcriber(verifier, drafter)
+        self._transcriber = transcriber
 
-    def __call__(self, text: list[int], vocab_size: int) -> Vector:
+    def __call__(self, text: Sequence[int], vocab_size: int) -> Vector:
         transcript = self._transcriber.begin()
         transcript.push(text)
         logits = self._rows((*self._prompt, *transcript.tokens))
@@ -139,10 +141,8 @@ def naive(verifier: str, drafter: str, views: dict[str, list[int]], options: Asy
     """The slow decoder of a pair of two families."""
     rule: Rule = options.rule()
     large, small = _rows(verifier, drafter)
-    foreign = [
-        ForeignReader(small, views[name], verifier, drafter)
-        for name in ("drafter_full", "drafter_compressed")
-    ]
+    writing = transcriber(verifier, drafter)
+    foreign = [ForeignReader(small, views[name], writing) for name in ("drafter_full", "drafter_compressed")]
     made_naive = Naive(
         rule,
         options.num_draft_tokens,

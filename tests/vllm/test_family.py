@@ -153,7 +153,7 @@ def test_an_answer_longer_in_the_drafters_tokens_than_there_is_room_ends(family:
 
 @pytest.fixture
 def own_views(family: Family) -> OwnViews:
-    return OwnViews(family, "small")
+    return OwnViews(family, "small", made("words"), "large")
 
 
 def test_a_chat_is_read_by_the_drafters_own_template(own_views: OwnViews) -> None:

@@ -101,7 +101,7 @@ def test_two_vocabularies_need_a_map_and_a_drafter_that_reads_text(tmp_path: Pat
     for name, tokens in (("verifier", "words"), ("drafter", "digits")):
         made(tokens).save_pretrained(tmp_path / name)
     seeing = changed(mapped, "speculative_config.draft_model_config.is_multimodal_model", True)
-    with pytest.raises(ConfigurationError, match="asymspec.vocab_map: the drafter .* sees images"):
+    with pytest.raises(ConfigurationError, match=r"asymspec\.vocab_map: the drafter .* sees images"):
         refuse_unsupported(seeing)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from asymspec_agents.backends.prompts import DrafterPrompts, Prompts
+from asymspec_agents.backends.prompts import DrafterPrompts, PromptMaker, Prompts
 from asymspec_agents.backends.request import AnyRequest, ChatRequest
 from asymspec_agents.decoding.vocab import check_rule
 from asymspec_agents.engine.chat import ChatTemplate
@@ -25,11 +25,12 @@ PROMPT_FIELDS: Mapping[str, Any] = {
 
 
 class OwnViews:
-    """Makes the drafter's prompts. `drafter`: its name."""
+    """Makes the drafter's prompts. `tokenizer` is the verifier's; the names are those of the models."""
 
-    def __init__(self, family: Family, drafter: str) -> None:
-        template = ChatTemplate(family.tokenizer)
-        self._prompts = DrafterPrompts(template, cast(Any, family), drafter)
+    def __init__(self, family: Family, drafter: str, tokenizer: Any, verifier: str) -> None:
+        template = ChatTemplate(tokenizer)
+        self._prompts = DrafterPrompts(ChatTemplate(family.tokenizer), cast(Any, family), drafter, template)
+        self._verifier = PromptMaker(template, family.num_ids, verifier)
 
     def problems(
         self, request: AnyRequest, options: AsymSpecOptions
@@ -53,9 +54,11 @@ class OwnViews:
     def read(self, request: AnyRequest) -> Prompts:
         """Both views; prompts that are given as ids are the verifier's. Raises MessageError."""
         if isinstance(request, ChatRequest):
-            return self._prompts.beside(request, Prompts((), ()))
+            reads_verifiers = self._prompts.reads_verifiers(request)
+            verifier = self._verifier.prompts(request) if reads_verifiers else Prompts((), ())
+            return self._prompts.beside(request, verifier)
         short = None if request.asymspec is None else request.asymspec.prompt
-        given = [
+        full, compressed = (
             () if prompt is None or isinstance(prompt, str) else prompt for prompt in (request.prompt, short)
-        ]
-        return self._prompts.beside(request, Prompts(*given))
+        )
+        return self._prompts.beside(request, Prompts(full, compressed))

@@ -32,7 +32,8 @@ async def read_state(engine: Any, served_names: Any) -> PluginState:
             "`asymspec vllm serve`, give the flags it would give, or take asymspec out of VLLM_PLUGINS"
         )
     limits = limits_from((await engine.collective_rpc(LIMITS_METHOD))[0])
-    full_views = FullViews.of(config, engine.renderer.tokenizer)
+    tokenizer = engine.renderer.tokenizer
+    full_views = FullViews.of(config, tokenizer)
     family, drafter = family_of(config), str(speculative.draft_model_config.model)
     return PluginState(
         engine=engine,
@@ -49,7 +50,7 @@ async def read_state(engine: Any, served_names: Any) -> PluginState:
             speculative.num_speculative_tokens,
             bool(config.use_v2_model_runner),
             None if full_views is None else full_views.limits,
-            None if family is None else OwnViews(family, drafter),
+            None if family is None else OwnViews(family, drafter, tokenizer, str(config.model_config.model)),
         ),
         metrics=metrics(),
         full_views=full_views,
