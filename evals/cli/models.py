@@ -24,6 +24,7 @@ def add_system(parser: argparse.ArgumentParser) -> None:
     here = parser.add_argument_group("models in this process")
     here.add_argument("--verifier", metavar="MODEL", help="a preset, a hub name or a folder")
     here.add_argument("--drafter", metavar="MODEL", help="likewise")
+    here.add_argument("--vocab-map", metavar="MAP", help='"auto" or a file: a drafter of another family')
     here.add_argument("--dtype", help="number type of the weights (default: bfloat16)")
     here.add_argument("--device", help="where they run (default: a GPU where there is one)")
     there = parser.add_argument_group("a server in their place")
@@ -68,7 +69,7 @@ def system_options(args: argparse.Namespace) -> SystemOptions:
     """The options of the system, checked. Raises ConfigurationError."""
     from ..systems import SystemOptions
 
-    names: tuple[str, ...] = ("verifier", "drafter", "dtype", "device")
+    names: tuple[str, ...] = ("verifier", "drafter", "dtype", "device", "vocab_map")
     names += ("url", "api_key", "model", "drafter_model", "drafter_url", "drafter_api_key")
     names += ("verifier_sees_images", "drafter_sees_images")
     names += ("verifier_params", "drafter_params", "tokenizer", "timeout_s", "llmlingua")

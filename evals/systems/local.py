@@ -9,7 +9,9 @@ from typing import Any, Literal
 from asymspec_agents.backends import Backend
 from asymspec_agents.backends.local import LocalBackend
 from asymspec_agents.decoding.modes import MODES
-from asymspec_agents.errors import AsymSpecError
+from asymspec_agents.decoding.vocab import check_rule
+from asymspec_agents.engine.arms import arm_named
+from asymspec_agents.errors import AsymSpecError, UnsupportedRequestError
 from asymspec_agents.messages import Message, ToolSpec
 from asymspec_agents.tokens import CachedCounter, TokenizerCounter
 from asymspec_agents.weights import DEFAULT_PAIR
@@ -60,17 +62,32 @@ class LocalSystem(System):
         verifier = options.verifier or DEFAULT_PAIR.verifier
         drafter = options.drafter or DEFAULT_PAIR.drafter
         backend = LocalBackend.load(
-            verifier, drafter, dtype=options.dtype, device=options.device, recorder=events
+            verifier,
+            drafter,
+            dtype=options.dtype,
+            device=options.device,
+            recorder=events,
+            vocab_map=options.vocab_map,
         )
+        mapped = {} if options.vocab_map is None else {"vocab_map": options.vocab_map}
         return cls(
             backend,
             events,
-            {"verifier": verifier, "drafter": drafter, "dtype": options.dtype},
+            {"verifier": verifier, "drafter": drafter, "dtype": options.dtype, **mapped},
             llmlingua=options.llmlingua,
         )
 
     def refusal(self, arm: ArmSpec) -> str | None:
-        """None: every arm is here."""
+        """None for every arm, but for those whose delta a drafter of another family cannot give."""
+        if not self._backend.capabilities.cross_family:
+            return None
+        chosen = arm_named(arm.name if arm.name in BASELINES else "asymspec")
+        if chosen.drafting is None:
+            return None
+        try:
+            check_rule(chosen.decoding(arm.asymspec_options()).rule)
+        except UnsupportedRequestError as error:
+            return str(error)
         return None
 
     def answering(self, arm: ArmSpec) -> Answering:

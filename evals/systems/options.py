@@ -16,7 +16,8 @@ class SystemOptions:
     """Which models answer, and what makes their views.
 
     Without `url` the models run in this process: `verifier` and `drafter` are folders, presets or hub names
-    (None: the default pair) in `dtype` on `device` (None: where there is one, CUDA). With `url` a server
+    (None: the default pair) in `dtype` on `device` (None: where there is one, CUDA); `vocab_map`, "auto" or a
+    file, lets a drafter of another family take part. With `url` a server
     answers: `model` is the verifier's name there (None: what the server says), `drafter_model` the drafter's,
     where it is served by itself: there, or at `drafter_url` (with `drafter_api_key`: one server's key is
     never sent to another), a server of any kind for the drafter alone (where `drafter_model` may be None if
@@ -31,6 +32,7 @@ class SystemOptions:
     drafter: str | None = None
     dtype: str = "bfloat16"
     device: str | None = None
+    vocab_map: str | None = None
     url: str | None = None
     api_key: str | None = field(default=None, repr=False)
     model: str | None = None
@@ -46,7 +48,7 @@ class SystemOptions:
     timeout_s: float = 600.0
 
     def __post_init__(self) -> None:
-        here = ("verifier", "drafter", "device")
+        here = ("verifier", "drafter", "device", "vocab_map")
         there: tuple[str, ...] = ("api_key", "model", "drafter_model", "drafter_url", "drafter_api_key")
         there += ("verifier_params", "drafter_params", "tokenizer")
         for name in here if self.url is not None else there:
