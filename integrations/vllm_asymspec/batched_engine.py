@@ -22,6 +22,7 @@ from asymspec_agents.engine.text import TextStream
 from asymspec_agents.engine.trim import Step, Trimmer
 from asymspec_agents.errors import ConfigurationError, ContextOverflowError, RequestAbortedError
 from asymspec_agents.protocol import AsymSpecReport
+from asymspec_agents.recording import NULL_RECORDER
 
 from .admission import check_request
 from .budget import Limits
@@ -77,6 +78,7 @@ class BatchedEngine:
         drafter: NamedModel,
     ) -> None:
         self.models = {"verifier": verifier, "drafter": drafter}
+        self.recorder = NULL_RECORDER  # vLLM's outputs tell too little of a request for a trace
         self.tokenizer = tokenizer
         self.limits = limits
         self.vocab_size = min(max(tokenizer.get_vocab().values()) + 1, limits.drafter.vocab_size)
