@@ -34,7 +34,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 def test_arms_that_a_map_can_serve_answer(system: System) -> None:
     assert system.identity["vocab_map"] == "auto"
-    for cell in ("drafter", "floor on truncate@0.5", "asymspec on truncation@0.5"):
+    for cell in ("drafter", "floor on truncate@0.5", "asymspec on truncate@0.5"):
         _, output = asked(system, cell)
         assert output.calls[0].completion_tokens > 0
 
