@@ -16,6 +16,7 @@ from .errors import ConfigurationError, MessageError
 from .messages import ContentPart, Message, Text, ToolSpec, deepest, index_path
 
 __all__ = [
+    "IMAGE_DRAFT_TOKENS",
     "PROTOCOL_VERSION",
     "AsymSpecCompletion",
     "AsymSpecOptions",
@@ -29,6 +30,8 @@ __all__ = [
 ]
 
 PROTOCOL_VERSION = 1
+IMAGE_DRAFT_TOKENS = 4
+"""Drafts a block where the drafter sees images (arXiv 2608.26004, the cross-modal experiments)."""
 
 _O = TypeVar("_O", bound="AsymSpecOptions")
 
@@ -87,6 +90,17 @@ class AsymSpecOptions(BaseModel):
     def paper(cls: type[_O], **options: Any) -> _O:
         """The authors' published configuration: unsteered bonus token, gate kept on identical views."""
         return cls.of(**{"bonus": "verifier", "identical_views": "gate", **options})
+
+    @classmethod
+    def for_images(cls: type[_O], **options: Any) -> _O:
+        """The authors' configuration for a drafter that sees images: four drafts a block."""
+        return cls.of(**{"num_draft_tokens": IMAGE_DRAFT_TOKENS, **options})
+
+    def with_images(self: _O) -> _O:
+        """These options for a request with images: four drafts a block unless they say how many."""
+        if "num_draft_tokens" in self.model_fields_set:
+            return self
+        return self.model_copy(update={"num_draft_tokens": IMAGE_DRAFT_TOKENS})
 
     @property
     def mode_name(self) -> str:
@@ -192,7 +206,8 @@ class AsymSpecReport(BaseModel):
     accepted + fused + bonus is the number of tokens emitted before trimming at EOS, stop or max_tokens.
     `drafted` counts every proposal, those behind a refusal too. `mean_divergence` (nats, in [0, ln 2]) is the
     mean of JSD(a‖b) over the positions the gate judged. `mode` is what ran, `fallback` why it differs from
-    what was asked. `cross_family` is there where drafter and verifier have different vocabularies.
+    what was asked. `images`: images that the drafter saw in its full view. `cross_family` is there where
+    drafter and verifier have different vocabularies.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -210,6 +225,7 @@ class AsymSpecReport(BaseModel):
     accepted_per_position: tuple[int, ...] = ()
     mean_divergence: float = 0.0
     fallback: str | None = None
+    images: int = 0
     cross_family: CrossFamilyReport | None = None
 
 

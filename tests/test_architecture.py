@@ -25,7 +25,7 @@ MAX_LINES = 350
 
 # From the bottom; a module may import its own layer and those below, and nothing above.
 LAYERS = (
-    ("errors", "recording", "messages", "_version"),
+    ("errors", "recording", "messages", "pixels", "_version"),
     ("decoding", "tokens", "store", "sqlite_store", "sqlite_table", "rendition_cache", "protocol", "config"),
     ("compress", "engine", "weights"),
     ("attachments",),
@@ -51,6 +51,8 @@ BASE = {"pydantic", "pydantic_core", "typing_extensions", "httpx"}  # the third 
 ENGINE = ("asymspec_agents/engine/",)
 DECODING = tuple(f"asymspec_agents/decoding/{name}.py" for name in ("detail", "rule", "translation"))
 VOCAB_FILE = ("asymspec_agents/decoding/vocab_file.py",)
+VISION = ("asymspec_agents/engine/vision/",)
+PIXELS = ("asymspec_agents/pixels.py",)
 LAZY_ENGINE = ("asymspec_agents/tokens.py", "asymspec_agents/backends/local.py")
 COMPRESS = ("asymspec_agents/compress/",)
 LLMLINGUA = ("asymspec_agents/compress/llmlingua/",)
@@ -99,7 +101,7 @@ OPTIONAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "msgspec": (VLLM, ()),
     "prometheus_client": (GATEWAY, TRACE),
     "opentelemetry": (OTEL, ()),
-    "PIL": ((), SMOLAGENTS + ATTACHMENTS + EVALS),
+    "PIL": ((), (*PIXELS, *VISION, *SMOLAGENTS, *ATTACHMENTS, *VLLM, *EVALS)),
     "json_repair": ((), ACTIONS),
     "jsonschema": ((), ACTIONS),
     "referencing": ((), ACTIONS),

@@ -26,8 +26,9 @@ class ReadMessages:
     """Messages with texts in place of attachments, and what was met in them.
 
     `full` is for the drafter, `shortened` (still with all text) is what the compressed view is made of; they
-    differ in the images that the drafter sees itself. `headers` has the length of the line that says what the
-    attachment at a place is. `num_degraded` counts those that a note stands for, whole or in part.
+    differ in the images that the drafter sees itself: whole ones that come with their bytes. `headers` has
+    the length of the line that says what the attachment at a place is. `num_degraded` counts those that a
+    note stands for, whole or in part.
     """
 
     full: tuple[Message, ...]
@@ -83,7 +84,7 @@ class Attachments:
                 num_images += read.is_image
                 num_degraded += read.problem is not None
                 shortened.append(edit)
-                if not (read.is_image and self.policy.drafter_sees == "images"):
+                if not (read.can_be_seen and self.policy.drafter_sees == "images"):
                     full.append(edit)
         if not headers:
             return ReadMessages(given, given, headers)

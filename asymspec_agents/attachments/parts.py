@@ -16,9 +16,9 @@ from urllib.parse import unquote_to_bytes
 
 from ..messages import ContentPart
 
-__all__ = ["Attachment", "read_part"]
+__all__ = ["IMAGE_TYPES", "Attachment", "read_part"]
 
-_IMAGE_TYPES = frozenset({"image_url", "input_image", "image"})
+IMAGE_TYPES = frozenset({"image_url", "input_image", "image"})
 _FILE_TYPES = frozenset({"file", "input_file", "document"})
 _DATA_URL = re.compile(r"data:([^,]{0,4000}),", re.I)
 _URL = re.compile(r"\s*([a-z][a-z0-9+.-]{1,20}):", re.I)
@@ -46,7 +46,7 @@ class Attachment:
 
 def read_part(part: ContentPart, max_bytes: int) -> Attachment | None:
     """The part's attachment; None for other parts, and for those that are a type and nothing else."""
-    is_image = part.type in _IMAGE_TYPES
+    is_image = part.type in IMAGE_TYPES
     fields = part.model_extra
     if not fields or not (is_image or part.type in _FILE_TYPES):
         return None

@@ -22,6 +22,7 @@ __all__ = ["AttachmentReader", "ReadAttachment"]
 
 _MAX_CAPTION_CHARS = 4_000
 _UNSUPPORTED = frozenset({"HEIC"})  # which Pillow cannot read by itself
+_SEEN = frozenset({"PNG", "JPEG", "GIF", "WebP", "BMP"})  # that models which see images are shown
 _SLACK_S = 1.0  # a fetch keeps its own time; what it is cut off by is for hosts that trick it
 
 
@@ -29,13 +30,15 @@ _SLACK_S = 1.0  # a fetch keeps its own time; what it is cut off by is for hosts
 class ReadAttachment:
     """The text that stands for an attachment: a line that says what it is, `header_chars` long, and the rest.
 
-    `problem`: why the text is not all that it could be, in words that quote nothing of it.
+    `problem`: why the text is not all that it could be, in words that quote nothing of it. `can_be_seen`: an
+    image that a model can be shown, whole and with its bytes in the message.
     """
 
     text: str
     header_chars: int
     is_image: bool
     problem: str | None = None
+    can_be_seen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class _Content:
     details: tuple[str | None, ...]
     text: str
     problem: str | None = None
+    is_whole_image: bool = False
 
 
 class AttachmentReader:
@@ -108,7 +112,8 @@ class AttachmentReader:
         label = content.kind.name if content.kind.group != "text" else text_label(name)
         line = header("image" if is_image else "file", name, (label, *content.details), data)
         text = f"{line}\n{content.text}" if content.text else line
-        return ReadAttachment(text, len(text) - len(content.text), is_image, content.problem)
+        can_be_seen = content.is_whole_image and attachment.url is None
+        return ReadAttachment(text, len(text) - len(content.text), is_image, content.problem, can_be_seen)
 
     def _content(self, data: bytes, charset: str | None, recorder: Recorder) -> _Content:
         kind = kind_of(data, charset)
@@ -184,16 +189,25 @@ class AttachmentReader:
             return _Content(
                 kind, tuple(details), f"Text in it:\n{made.text}" if made.text else "No text found in it."
             )
-        if self._captioner is None and self._text_reader is None:
-            return _Content(kind, (*details, "not described: no captioner or text reader is set"), "")
+        is_told = self._captioner is not None or self._text_reader is not None
+        may_be_seen = self._policy.drafter_sees == "images" and kind.name in _SEEN and size is not None
+        undescribed = (*details, "not described: no captioner or text reader is set")
+        if not is_told and not may_be_seen:
+            return _Content(kind, undescribed, "")
         made = self.converter.convert("picture", data, ocr_pages=self._ocr_pages)
+        # Without what decodes images here, a model's own decoder has to say whether one is whole.
+        is_whole = may_be_seen and (bool(made.pictures) or made.missing_extra is not None)
+        if not is_told and (made.pictures or made.missing_extra is not None):
+            return _Content(kind, undescribed, "", is_whole_image=is_whole)
         if made.problem is not None or not made.pictures:
-            return _undescribed(kind, details, made.problem or "it is empty")
+            return replace(
+                _undescribed(kind, details, made.problem or "it is empty"), is_whole_image=is_whole
+            )
         if made.num_frames > 1:
             details.insert(-1, f"{made.num_frames:,} {'pages' if kind.name == 'TIFF' else 'frames'}")
         if made.scaled is not None:
             details.append(f"looked at in {made.scaled[0]:,}×{made.scaled[1]:,}")
-        return self._described(kind, details, made)
+        return replace(self._described(kind, details, made), is_whole_image=is_whole)
 
     def _described(self, kind: FileKind, details: list[str | None], made: Conversion) -> _Content:
         lines, failures = [], 0

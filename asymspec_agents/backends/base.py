@@ -23,7 +23,8 @@ PromptCounter = Callable[[Sequence[Message], Sequence[ToolSpec]], int]
 class Capabilities:
     """What a backend can do: model names, AsymSpec modes (empty: none), and both views' token limits.
 
-    `cross_family`: the drafter has a vocabulary of its own, and takes part through a map.
+    `cross_family`: the drafter has a vocabulary of its own, and takes part through a map. `sees_images`: the
+    drafter sees the images of the full view.
     """
 
     verifier: str
@@ -32,6 +33,7 @@ class Capabilities:
     max_verifier_tokens: int | None = None
     max_drafter_tokens: int | None = None
     cross_family: bool = False
+    sees_images: bool = False
 
 
 class Backend(ABC):

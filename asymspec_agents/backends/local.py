@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..engine.engine import DecodeRequest, Engine, EngineOptions, Outcome, Step
     from ..engine.grammar import Grammar
     from ..engine.sampling import Sampling
+    from ..engine.vision.prompt import SeeingPrompts
 
 __all__ = ["LocalBackend"]
 
@@ -55,22 +56,28 @@ class LocalBackend(Backend):
         *,
         arm: str = "asymspec",
         drafter_template: ChatTemplate | None = None,
+        seeing: SeeingPrompts | None = None,
     ) -> None:
-        """`drafter_template` is how the drafter reads chats where it is of another family."""
+        """`drafter_template` is how the drafter reads chats where it is of another family, `seeing` where it
+        sees images."""
         from ..engine.arms import arm_named
 
         self.engine = engine
         self.template = template
         self.drafter_template = drafter_template
         self.arm: Arm = arm_named(arm)
+        self._seeing = seeing
         self._writer, vocab_size = template, engine.vocab_size
         self._drafter_prompts = None
         if drafter_template is not None and engine.family is not None:
             name = engine.models["drafter"].name
-            self._drafter_prompts = DrafterPrompts(drafter_template, engine.family, name)
+            self._drafter_prompts = DrafterPrompts(drafter_template, engine.family, name, template)
             if self.arm.verifying.model == "drafter":
                 self._writer, vocab_size = drafter_template, engine.family.vocab_size
-        self._prompts = PromptMaker(self._writer, vocab_size, engine.models[self.arm.verifying.model].name)
+        elif seeing is not None and self.arm.verifying.model == "drafter":
+            self._writer = seeing.template
+        reader = engine.models[self.arm.verifying.model].name
+        self._prompts = PromptMaker(self._writer, vocab_size, reader, seeing)
 
     @classmethod
     def load(
@@ -105,11 +112,17 @@ class LocalBackend(Backend):
             recorder=recorder,
             vocab_map=vocab_map,
         )
-        return cls(pair.engine, pair.template, drafter_template=pair.drafter_template)
+        return cls(pair.engine, pair.template, drafter_template=pair.drafter_template, seeing=pair.seeing)
 
     def with_arm(self, arm: str) -> LocalBackend:
         """A backend over the same engine that decodes AsymSpec requests by another arm."""
-        return LocalBackend(self.engine, self.template, arm=arm, drafter_template=self.drafter_template)
+        return LocalBackend(
+            self.engine,
+            self.template,
+            arm=arm,
+            drafter_template=self.drafter_template,
+            seeing=self._seeing,
+        )
 
     @property
     def capabilities(self) -> Capabilities:
@@ -123,11 +136,23 @@ class LocalBackend(Backend):
             max_verifier_tokens=self.engine.longest_prompt(LARGE_SHORT),
             max_drafter_tokens=self.engine.longest_prompt(SMALL_FULL),
             cross_family=is_foreign,
+            sees_images=self._shows_images,
         )
 
+    @property
+    def _shows_images(self) -> bool:
+        """Whether the drafter sees, and in this arm reads the full view, which the verifier does not read."""
+        from ..engine.arms import LARGE_FULL, SMALL_FULL
+
+        readings = (self.arm.drafting, self.arm.verifying)
+        return self._seeing is not None and SMALL_FULL in readings and LARGE_FULL not in readings
+
     def count_prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> int:
-        """Exact number of tokens of a prompt: chat template, tools and generation prompt included."""
-        return len(self._writer.ids(messages, tools))
+        """Exact number of tokens of a prompt: chat template, tools and generation prompt included.
+
+        Images are counted as the drafter sees them, if it does.
+        """
+        return len(self._prompts.ids(messages, tools))
 
     @property
     def prompt_counter(self) -> PromptCounter:
@@ -194,21 +219,25 @@ class LocalBackend(Backend):
         asymspec = request.asymspec
         is_plain = asymspec is None and self.arm.name != "drafter"
         arm = ARMS["ceiling"] if is_plain else self.arm
-        prompts = self._prompts.prompts(request)
+        prompts = self._prompts.prompts(request, shows_images=self._shows_images and not is_plain)
         if arm.drafting is not None and self._drafter_prompts is not None:
             prompts = self._drafter_prompts.beside(request, prompts)
+        options = asymspec or AsymSpecOptions()
+        if prompts.sight is not None:
+            options = options.with_images()
         decode = DecodeRequest(
             full=prompts.full,
             compressed=prompts.compressed,
             drafter_full=prompts.drafter_full,
             drafter_compressed=prompts.drafter_compressed,
+            sight=prompts.sight,
             arm=arm,
-            options=asymspec or AsymSpecOptions(),
+            options=options,
             max_tokens=request.max_tokens,
             stop=request.stop,
             cache_salt=request.cache_salt,
             request_id=request.request_id,
-            fallback=fallback,
+            fallback=", ".join(filter(None, (fallback, *prompts.fallbacks))) or None,
             sampling=_sampling(request),
         )
         if isinstance(request, ChatRequest):
@@ -221,7 +250,7 @@ class LocalBackend(Backend):
         """What the answer must keep to; tools are enforced by their full schemas, whatever the views show."""
         from ..engine.answer_grammar import AnswerMarks, answer_grammar
 
-        is_own = self._writer is self.template
+        is_own = self.drafter_template is None or self._writer is self.template
         grammars = self.engine.grammars if is_own else self.engine.drafter_grammars
         tail = self._writer.tail(decode.prompt(decode.arm.verifying))
         source = answer_grammar(

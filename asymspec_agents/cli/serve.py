@@ -10,6 +10,7 @@ from typing import Any
 
 from ..backends.base import Backend
 from ..config import from_env
+from ..engine.vision.options import VisionOptions
 from ..errors import ConfigurationError, MissingDependencyError
 from ..weights import DEFAULT_PAIR, show_progress
 from .trace_options import add_otel_options, add_trace_options, otel_recorder, trace_recorder
@@ -39,6 +40,13 @@ def add_parser(subparsers: Any) -> None:
     models.add_argument("--device", help="such as cpu or cuda:0 (default: CUDA where present)")
     models.add_argument("--max-verifier-tokens", type=int, metavar="N", help="longest compressed view")
     models.add_argument("--max-drafter-tokens", type=int, metavar="N", help="longest full view")
+    models.add_argument(
+        "--max-images",
+        type=int,
+        default=VisionOptions().max_images,
+        metavar="N",
+        help="different images that a drafter that sees is shown in one request (default: %(default)s)",
+    )
     models.add_argument(
         "--prefix-cache-mib", type=int, default=4_096, metavar="N", help="memory for earlier calls' caches"
     )
@@ -88,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
         prefix_cache_bytes=args.prefix_cache_mib * MIB,
         max_verifier_tokens=args.max_verifier_tokens,
         max_drafter_tokens=args.max_drafter_tokens,
+        vision=VisionOptions(max_images=args.max_images),
     )
     with contextlib.ExitStack() as stack:
         bound = stack.enter_context(listen(args.host, args.port))

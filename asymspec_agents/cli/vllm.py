@@ -29,6 +29,12 @@ Agents that send tools need two of vLLM's flags, as with plain vLLM: --enable-au
 --tool-call-parser NAME (hermes for Qwen2.5 and Qwen3). Thinking models need --reasoning-parser NAME.
 """
 
+FIRST_RUNNER = (
+    "asymspec: verifier and drafter have different numbers of rows of logits, so vLLM serves them on its "
+    "first model runner, without asynchronous scheduling; a drafter padded by `asymspec vllm pad-drafter` "
+    "needs neither"
+)
+
 
 def add_parser(subparsers: Any) -> None:
     """Adds the `vllm` command to an argparse subparsers object."""
@@ -66,6 +72,11 @@ def _serve_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--drafter", required=True, metavar="MODEL", help="preset, folder or hub name")
     parser.add_argument(
+        "--vocab-map",
+        metavar="MAP",
+        help='lets a drafter of another family take part: "auto", or a file of `asymspec vocab build`',
+    )
+    parser.add_argument(
         "--num-draft-tokens",
         type=int,
         default=2,
@@ -92,6 +103,18 @@ def _serve_parser() -> argparse.ArgumentParser:
         "--max-asymspec-requests", type=int, metavar="N", help="AsymSpec requests at a time (default: 64)"
     )
     parser.add_argument(
+        "--max-images",
+        type=int,
+        metavar="N",
+        help=f"images of a request that a drafter which sees is shown (default: {defaults.max_images})",
+    )
+    parser.add_argument(
+        "--max-image-pixels",
+        type=int,
+        metavar="N",
+        help=f"width times height of each (default: {defaults.max_image_pixels:,})",
+    )
+    parser.add_argument(
         "--print-command", action="store_true", help="print the long form instead, to be started by yourself"
     )
     return parser
@@ -106,6 +129,7 @@ def _serve(arguments: Sequence[str]) -> int:
     from vllm_asymspec.distribution import is_cpu_build
     from vllm_asymspec.environment import server_environment
     from vllm_asymspec.launch import CPU_MEMORY_SHARE, Launch, is_cpu_memory_set
+    from vllm_asymspec.vocabularies import Vocabularies
 
     if any(argument.startswith("--help=") for argument in arguments):
         return _become(["serve", *arguments], environment())
@@ -119,9 +143,14 @@ def _serve(arguments: Sequence[str]) -> int:
         "pool_bytes": None if options.pool_mib is None else options.pool_mib * MIB,
         "prefill_tokens": options.prefill_tokens,
         "max_requests": options.max_asymspec_requests,
+        "max_images": options.max_images,
+        "max_image_pixels": options.max_image_pixels,
     }
     large, small = _named(verifier), _named(options.drafter)
     has_default_memory = is_cpu_build() and not is_cpu_memory_set(environment())
+    vocabularies = Vocabularies.of(large.place, small.place, options.vocab_map)
+    if vocabularies.needs_first_runner:
+        print(FIRST_RUNNER, file=sys.stderr)
     launch = Launch(
         verifier=large.place,
         drafter=small.place,
@@ -130,6 +159,7 @@ def _serve(arguments: Sequence[str]) -> int:
         served_name=None if large.place == large.name else large.name,
         memory_share=CPU_MEMORY_SHARE if has_default_memory else None,
         arguments=flags,
+        vocabularies=vocabularies,
     )
     variables = server_environment(environment())
     if options.print_command:

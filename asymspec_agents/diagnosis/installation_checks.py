@@ -23,6 +23,7 @@ MAIN_PACKAGES = {
     "compress": ("bm25s",),
     "llmlingua": ("llmlingua",),
     "documents": ("pypdfium2",),
+    "images": ("pillow",),
     "vision": ("rapidocr",),
     "json": ("json-repair",),
     "server": ("torch", "starlette"),

@@ -17,7 +17,7 @@ __all__ = ["ChosenPair", "ModelFacts"]
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What a model's folder says: sizes in bytes and tokens, and its vocabulary."""
+    """What a model's folder says: sizes in bytes and tokens, its vocabulary, and whether it sees images."""
 
     name: str
     path: Path
@@ -25,6 +25,7 @@ class ModelFacts:
     weight_bytes: int
     max_tokens: int
     vocabulary: Mapping[str, int]
+    sees: bool
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ def _facts(name: str) -> ModelFacts:
 
         from ..engine.load import load_tokenizer
         from ..engine.model import max_positions
+        from ..engine.vision.kinds import KINDS
     except ImportError as error:
         raise MissingDependencyError("transformers", "engine") from error
     folder = resolve(name, offline=True).path
@@ -78,4 +80,5 @@ def _facts(name: str) -> ModelFacts:
         weight_bytes=sum(file.stat().st_size for file in folder.glob("*.safetensors")),
         max_tokens=max_positions(config.get_text_config(decoder=True)),
         vocabulary=load_tokenizer(folder).get_vocab(),
+        sees=config.model_type in KINDS,
     )

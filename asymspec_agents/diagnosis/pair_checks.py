@@ -16,9 +16,13 @@ LARGEST_DRAFTER = 0.5
 
 
 def _verifier(pair: ChosenPair) -> Iterator[Finding]:
-    """Whether the verifier is on this machine."""
+    """Whether the verifier is on this machine, and reads texts."""
     try:
-        yield _found("verifier", pair.verifier)
+        found = _found("verifier", pair.verifier)
+        if pair.verifier.sees:
+            text = f"{found.found}; it is a vision-language model, and a verifier reads texts only"
+            found = Finding("verifier", "FAIL", text, "the text model of its family")
+        yield found
     except WeightsError as error:
         yield _absent("verifier", pair.verifier_name, error)
 
@@ -46,6 +50,12 @@ def _vocabulary(pair: ChosenPair) -> Iterator[Finding]:
     large, small = pair.verifier.vocabulary, pair.drafter.vocabulary
     if large == small:
         yield Finding("vocabulary", "ok", f"the same in both, {len(large):,} tokens")
+        return
+    if pair.drafter.sees and large.items() <= small.items():
+        more = f"{len(small) - len(large):,} more in the drafter's, which sees images"
+        yield Finding(
+            "vocabulary", "ok", f"the verifier's {len(large):,} tokens are the same in both, {more}"
+        )
         return
     same = sum(large.get(token) == number for token, number in small.items())
     text = f"{len(large):,} and {len(small):,} tokens, {same:,} of them the same"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..tokens import clean_text
 from .answer import AnswerFormat
 from .control_tokens import ControlTokens, Disguise
 
-__all__ = ["ChatTemplate"]
+__all__ = ["ChatTemplate", "part_text", "template_message"]
 
 TAIL_TOKENS = 64  # more than any generation prompt has behind the role
 SHORT_ID_LENGTH = 9
@@ -30,13 +30,20 @@ class ChatTemplate:
     """Renders one view, tools and generation prompt included. Both views go through the same template.
 
     Nothing in messages, tools or template variables becomes a special token: only the template writes those.
-    `answer_format` is how the model of this template writes its answers.
+    `answer_format` is how the model of this template writes its answers. `template`: another one than the
+    tokenizer's own. `control_names`: tokens that are kept out of texts like special ones.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        template: str | None = None,
+        control_names: Iterable[str] = (),
+    ) -> None:
         self.tokenizer = tokenizer
+        self._template = template
         self.answer_format = AnswerFormat.of(tokenizer)
-        self._control = ControlTokens(tokenizer)
+        self._control = ControlTokens(tokenizer, control_names)
         parameters = inspect.signature(tokenizer.apply_chat_template).parameters.values()
         named = {p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD}
         self._fixed = frozenset(named | _ENGINE_NAMES)
@@ -57,7 +64,7 @@ class ChatTemplate:
         refusal: Exception = MessageError("the messages cannot be read")
         try:
             offered: list[Any] = [_cleaned(tool.wire(), disguise) for tool in tools]
-            for shaped in _shapes(messages):
+            for shaped in _shapes([self._shaped(message, disguise) for message in messages]):
                 rendered = self._render(_cleaned(shaped, disguise), offered, variables)
                 if isinstance(rendered, str):
                     return self._control.encode(clean_text(rendered), disguise)
@@ -78,8 +85,16 @@ class ChatTemplate:
             return True
 
     def tail(self, ids: Sequence[int]) -> str:
-        """The end of a prompt's text, special tokens included: what the template wrote for the answer."""
-        return str(self.tokenizer.decode(list(ids[-TAIL_TOKENS:]), skip_special_tokens=False))
+        """The end of a prompt's text, special tokens included: what the template wrote for the answer.
+
+        Negative ids, which show images, are no text.
+        """
+        words = [token for token in ids[-TAIL_TOKENS:] if token >= 0]
+        return str(self.tokenizer.decode(words, skip_special_tokens=False))
+
+    def _shaped(self, message: Message, disguise: Disguise) -> dict[str, Any]:
+        """The message in the shape the template takes."""
+        return template_message(message)
 
     def _variables(self, template_kwargs: Mapping[str, Any], disguise: Disguise) -> dict[str, Any]:
         for name in template_kwargs:
@@ -98,16 +113,20 @@ class ChatTemplate:
         """The prompt's text, or why the template refuses it."""
         try:
             text = self.tokenizer.apply_chat_template(
-                shaped, tools=tools or None, add_generation_prompt=True, tokenize=False, **variables
+                shaped,
+                tools=tools or None,
+                chat_template=self._template,
+                add_generation_prompt=True,
+                tokenize=False,
+                **variables,
             )
         except Exception as error:  # a template is a program: whatever ends it is its refusal
             return error
         return str(text)
 
 
-def _shapes(messages: Sequence[Message]) -> Iterator[list[dict[str, Any]]]:
+def _shapes(shaped: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """The messages as templates take them, the plainest first; the next is for a template that refuses it."""
-    shaped = [_template_message(message) for message in messages]
     yield shaped
     if any(message["content"] is None for message in shaped):
         # Some templates take a call without words only with an empty text.
@@ -117,14 +136,14 @@ def _shapes(messages: Sequence[Message]) -> Iterator[list[dict[str, Any]]]:
         yield [_with_short_ids(message) for message in shaped]  # Mistral's demand nine letters and digits
 
 
-def _template_message(message: Message) -> dict[str, Any]:
+def template_message(message: Message) -> dict[str, Any]:
     """The message in the shape chat templates expect: string content, arguments as objects.
 
     Only beside tool calls may content be absent, as null, which some templates look for.
     """
     data: dict[str, Any] = message.wire()
     if isinstance(message.content, tuple):
-        data["content"] = "\n".join(_part_text(part) for part in message.content)
+        data["content"] = "\n".join(part_text(part) for part in message.content)
     elif message.content is None:
         data["content"] = None if message.tool_calls else ""
     if message.tool_calls:
@@ -139,7 +158,7 @@ def _template_call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {**call, "function": {**function, "arguments": _object_or_text(function["arguments"])}}
 
 
-def _part_text(part: ContentPart) -> str:
+def part_text(part: ContentPart) -> str:
     """A part's text; what has none is named, for a model that reads only text."""
     return part.text if part.text is not None else f"[{part.type}]"
 

@@ -10,21 +10,22 @@ import re
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
-__all__ = ["ControlTokens", "Disguise"]
+__all__ = ["ControlTokens", "Disguise", "Hidden"]
 
 NONCE_DIGITS, INDEX_DIGITS = 30, 6
 
 
 class ControlTokens:
-    """A tokenizer's special tokens, and how their names are encoded as text."""
+    """A tokenizer's special tokens, `further` ones among them, and how their names are encoded as text."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, further: Iterable[str] = ()) -> None:
         self._tokenizer = tokenizer
         special = {i: t for i, t in tokenizer.added_tokens_decoder.items() if t.special and t.content}
-        names = {token.content for token in special.values()}
+        names = {token.content for token in special.values()} | set(further)
         self.pattern = re.compile(_any_of(names)) if names else None
         # Encoded now: the switch that splits special tokens is the tokenizer's own, and other threads use it.
         self._plain = {name: self._encode_plain(name) for name in names}
@@ -34,10 +35,10 @@ class ControlTokens:
 
     def encode(self, text: str, disguise: Disguise) -> list[int]:
         """Token ids of a rendered text, the names hidden in it as plain text."""
-        first, *rest = disguise.split(text)
+        first, rest = disguise.split(text)
         ids = self._encode(first)
-        for name, stretch in zip(rest[::2], rest[1::2], strict=True):
-            ids += self._plain[name]
+        for hidden, stretch in rest:
+            ids += self._encode(hidden.text) if hidden.is_control else self._plain[hidden.text]
             ids += self._encode_behind(stretch) if stretch else []
         return ids
 
@@ -59,40 +60,57 @@ class ControlTokens:
             list(self._tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
             for text in ("\n", "\n" + name, name)
         )
-        return whole[len(anchor) :] if whole[: len(anchor)] == anchor else alone
+        plain = whole[len(anchor) :] if whole[: len(anchor)] == anchor else alone
+        if plain == [self._tokenizer.convert_tokens_to_ids(name)] and len(name) > 1:
+            # It is added, but not special, and never split.
+            return self._encode_plain(name[:1]) + self._encode_plain(name[1:])
+        return plain
+
+
+class Hidden(NamedTuple):
+    """What a mark stands for: a name that is only text, or control tokens that are encoded as such."""
+
+    text: str
+    is_control: bool
 
 
 class Disguise:
-    """The names hidden while one prompt is rendered."""
+    """What is hidden while one prompt is rendered."""
 
     def __init__(self, control: ControlTokens) -> None:
         self._pattern = control.pattern
         self._nonce = ""
-        self._names: list[str] = []
+        self._hidden: list[Hidden] = []
 
     def hide(self, text: str) -> str:
         """The text with every name hidden; text without one as it is."""
         if self._pattern is None or self._pattern.search(text) is None:
             return text
-        if not self._nonce:
-            self._nonce = f"{secrets.randbelow(10**NONCE_DIGITS):0{NONCE_DIGITS}}"
-        return self._pattern.sub(self._mark, text)
+        return self._pattern.sub(lambda match: self._mark(Hidden(match.group(), is_control=False)), text)
 
-    def split(self, text: str) -> list[str]:
-        """Text and hidden names in turn, text first and last."""
+    def admit(self, text: str) -> str:
+        """A mark for a text of control tokens that stands where somebody's text does."""
+        return self._mark(Hidden(text, is_control=True))
+
+    def split(self, text: str) -> tuple[str, list[tuple[Hidden, str]]]:
+        """The text up to the first mark; then what each mark stands for and the text behind it."""
         if not self._nonce:
-            return [text]
-        parts = re.split(rf"{self._nonce}(\d{{{INDEX_DIGITS}}})", text)
-        return [self._names[int(part)] if place % 2 else part for place, part in enumerate(parts)]
+            return text, []
+        first, *rest = re.split(rf"{self._nonce}(\d{{{INDEX_DIGITS}}})", text)
+        marks = (self._hidden[int(index)] for index in rest[::2])
+        return first, list(zip(marks, rest[1::2], strict=True))
 
     def reveal(self, text: str) -> str:
-        """The text with the names in their places."""
-        return "".join(self.split(text))
+        """The text with what is hidden in its place."""
+        first, rest = self.split(text)
+        return first + "".join(hidden.text + stretch for hidden, stretch in rest)
 
-    def _mark(self, match: re.Match[str]) -> str:
-        if match.group() not in self._names:
-            self._names.append(match.group())
-        return f"{self._nonce}{self._names.index(match.group()):0{INDEX_DIGITS}}"
+    def _mark(self, hidden: Hidden) -> str:
+        if not self._nonce:
+            self._nonce = f"{secrets.randbelow(10**NONCE_DIGITS):0{NONCE_DIGITS}}"
+        if hidden not in self._hidden:
+            self._hidden.append(hidden)
+        return f"{self._nonce}{self._hidden.index(hidden):0{INDEX_DIGITS}}"
 
 
 def _any_of(words: Iterable[str]) -> str:

@@ -50,6 +50,11 @@ class _Session:
         return {role: len(view.prompt) for role, view in self.views.items()}
 
     @property
+    def num_images(self) -> int:
+        """Images that are seen."""
+        return sum(len(view.sight.looks) for view in self.views.values() if view.sight is not None)
+
+    @property
     def forwarded_tokens(self) -> dict[str, int]:
         """Positions each role's model has computed so far."""
         return {role: view.num_forwarded for role, view in self.views.items()}
@@ -103,7 +108,10 @@ class Engine:
 
     def longest_prompt(self, reading: Reading) -> int:
         """The longest prompt that leaves room for a block of the default length."""
-        return self._limit(reading, AsymSpecOptions().num_draft_tokens + 1)
+        options = AsymSpecOptions()
+        if self.models["drafter"].sees:
+            options = options.with_images()
+        return self._limit(reading, options.num_draft_tokens + 1)
 
     def _limit(self, reading: Reading, num_places: int) -> int:
         configured = {"full": self.options.max_drafter_tokens, "compressed": self.options.max_verifier_tokens}
@@ -152,7 +160,7 @@ class Engine:
         if self.family is not None and request.arm.drafting is not None:
             check_rule(decoding.rule)
         is_lossy = decoding.is_asymmetric and decoding.rule.gate != "strict" and not decoding.keeps_gate
-        if is_lossy and request.has_identical_views:
+        if is_lossy and request.sight is None and request.has_identical_views:
             fallback = ", ".join(filter(None, (request.fallback, "identical_views")))
             return replace(decoding, mode="strict", rule=Rule("strict", "none")), fallback
         return decoding, request.fallback
@@ -219,7 +227,7 @@ class Engine:
             if self.family is not None and is_foreign:
                 views[role] = self.family.view(model, prompt, cache)
             else:
-                views[role] = View(model, prompt, cache)
+                views[role] = View(model, prompt, cache, request.shown(reading))
         cached = {role: hit.num_tokens for role, hit in hits.items()}
         return _Session(decoding, fallback, views, CachedTokens(**cached))
 
@@ -275,6 +283,7 @@ class Engine:
             drafter_prompt_tokens=len(views["drafter"].prompt) if "drafter" in views else 0,
             cached_tokens=session.cached,
             cross_family=self.family.report(views["drafter"]) if self.family and "drafter" in views else None,
+            images=session.num_images,
         )
         record.end(
             trimmer.finish_reason,

@@ -14,18 +14,24 @@ from ..recording import NULL_RECORDER, Recorder
 from .chat import ChatTemplate
 from .cross_family import CrossFamily, MapChoice, choose_map
 from .engine import Engine, EngineOptions
-from .model import load_model
+from .model import CausalModel, load_model
+from .vision.load import is_seeing, load_seeing
+from .vision.prompt import SeeingPrompts
 
 __all__ = ["LoadedPair", "load_pair", "load_speller", "load_tokenizer"]
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedPair:
-    """An engine over two loaded models, and how it reads chats; the drafter's way where it is another."""
+    """An engine over two loaded models, and how it reads chats.
+
+    `drafter_template`: how the drafter does where it is of another family; `seeing`: where it sees images.
+    """
 
     engine: Engine
     template: ChatTemplate
     drafter_template: ChatTemplate | None = None
+    seeing: SeeingPrompts | None = None
 
 
 def load_pair(
@@ -43,10 +49,25 @@ def load_pair(
     """Loads both local folders; the same folder twice is loaded once.
 
     `vocab_map` lets a drafter with another vocabulary take part: a map, the file of one, or "auto", which
-    makes one where the vocabularies differ. Raises IncompatibleModelsError where they differ and there is no
-    map or one of others, WeightsError for folders that hold no model.
+    makes one where the vocabularies differ. A drafter that sees images may have further tokens behind the
+    verifier's vocabulary, but takes no map. Raises IncompatibleModelsError where vocabularies differ
+    otherwise and there is no map or one of others, WeightsError for folders that hold no model.
     """
     tokenizer = load_tokenizer(verifier)
+    names = (verifier_name or Path(verifier).name, drafter_name or Path(drafter).name)
+    if is_seeing(verifier, names[0]):
+        raise IncompatibleModelsError(
+            f"{names[0]} is a vision-language model; a verifier reads texts only: choose the text model of "
+            "its family"
+        )
+    if is_seeing(drafter, names[1]):
+        if vocab_map not in (None, "auto"):
+            raise IncompatibleModelsError(
+                f"vocab_map: {names[1]} sees images, and such a drafter works without a map only; leave it "
+                "out, and choose a drafter that was made of a model of the verifier's own family"
+            )
+        large = load_model(verifier, name=verifier_name, dtype=dtype, device=device)
+        return _seeing_pair(large, tokenizer, drafter, names, dtype, device, options, recorder)
     same_folder = Path(verifier).resolve() == Path(drafter).resolve()
     own = tokenizer if same_folder else load_tokenizer(drafter)
     is_same = own.get_vocab() == tokenizer.get_vocab()
@@ -90,6 +111,36 @@ def _vocabulary(folder: Path | str, tokenizer: PreTrainedTokenizerBase, name: st
         value = getattr(config, "eos_token_id", None)
         ends.update(value if isinstance(value, list | tuple) else [] if value is None else [value])
     return Vocabulary.of(tokenizer, name=name or Path(folder).name, eos_token_ids=ends)
+
+
+def _seeing_pair(
+    verifier: CausalModel,
+    tokenizer: PreTrainedTokenizerBase,
+    drafter: Path | str,
+    names: tuple[str, str],
+    dtype: str,
+    device: str | None,
+    options: EngineOptions | None,
+    recorder: Recorder,
+) -> LoadedPair:
+    """The pair with a drafter that sees, whose vocabulary begins with the verifier's."""
+    own = load_tokenizer(drafter)
+    words, own_words = tokenizer.get_vocab(), own.get_vocab()
+    differs = next((word for word, token_id in words.items() if own_words.get(word) != token_id), None)
+    if differs is not None:
+        raise IncompatibleModelsError(
+            f"{names[0]} and {names[1]} have different vocabularies (token {differs!r}, for one); choose a "
+            "drafter that was made of a model of the verifier's own family"
+        )
+    template = ChatTemplate(tokenizer)
+    limits = (options or EngineOptions()).vision
+    small = load_seeing(drafter, own, template, name=names[1], dtype=dtype, device=device, options=limits)
+    vocab_size = max(words.values()) + 1
+    end = tokenizer.eos_token_id
+    if isinstance(end, int):
+        small.model.end_with(end, vocab_size)
+    engine = Engine(verifier, small.model, tokenizer, vocab_size, options=options, recorder=recorder)
+    return LoadedPair(engine, template, seeing=small.prompts)
 
 
 def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:

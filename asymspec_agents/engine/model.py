@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -21,7 +21,10 @@ from .attention import read_cache_in_place
 from .cache import KVCache
 from .packed import PackedCache, positions
 
-__all__ = ["CausalModel", "load_model", "max_positions"]
+if TYPE_CHECKING:
+    from .vision.sight import Sight
+
+__all__ = ["CausalModel", "load_model", "load_module", "max_positions"]
 
 logger = logging.getLogger(__name__)
 
@@ -41,18 +44,21 @@ class CausalModel:
     layers) and for encoder-decoders.
     """
 
+    sees: ClassVar[bool] = False  # whether it reads images
+
     def __init__(self, module: PreTrainedModel, name: str) -> None:
         self.name = name
         self.module = module
+        self.decoder = self._decoder(module)
         module.train(False)
-        read_cache_in_place(module)
+        read_cache_in_place(self.decoder)
         config = module.config.get_text_config(decoder=True)
         self.vocab_size = int(config.vocab_size)
         self.max_positions = max_positions(config)
         self.num_parameters = sum(p.numel() for p in module.parameters())
         self.device = next(module.parameters()).device
         self.eos_token_ids = _eos_token_ids(module)
-        parameters = inspect.signature(module.forward).parameters
+        parameters = inspect.signature(self.decoder.forward).parameters
         self._takes_logits_to_keep = "logits_to_keep" in parameters
         # transformers 5.24 renamed it; models of others keep the older name.
         self._cache_name = "cache" if "cache" in parameters else "past_key_values"
@@ -65,48 +71,64 @@ class CausalModel:
             )
         self._check_cache()
 
+    @staticmethod
+    def _decoder(module: PreTrainedModel) -> PreTrainedModel:
+        """The part of the model that reads tokens and keeps the cache."""
+        return module
+
     @torch.inference_mode()
-    def forward(self, ids: Tensor, cache: KVCache, num_logits: int) -> Tensor:
+    def forward(self, ids: Tensor, cache: KVCache, num_logits: int, sight: Sight | None = None) -> Tensor:
         """Appends `ids` [1, n] to `cache`; logits of the last `num_logits`: [1, num_logits, vocab].
 
+        `sight` has the images of the prompt that the cache begins with, for a model that sees (`sees`).
         Whatever it raises, the cache is then what it was before.
         """
-        extra: dict[str, Any] = {self._cache_name: cache}
-        if self._takes_logits_to_keep:
-            extra["logits_to_keep"] = num_logits
-        before = cache.length
-        try:
-            output = self.module(input_ids=ids, use_cache=True, **extra)
-        except BaseException:
-            cache.rewind(before)
-            raise
-        logits: Tensor = output.logits
+        with _whole_or_not([cache]):
+            logits = self._logits(ids, cache, num_logits, sight)
         return logits[:, logits.shape[1] - num_logits :]
 
     @torch.inference_mode()
-    def forward_packed(self, ids: Sequence[Tensor], caches: Sequence[KVCache]) -> list[Tensor]:
+    def forward_packed(
+        self,
+        ids: Sequence[Tensor],
+        caches: Sequence[KVCache],
+        sights: Sequence[Sight | None] | None = None,
+    ) -> list[Tensor]:
         """Appends each of `ids` [1, n_i] to its cache in one forward; logits of each one's last token.
 
-        Returns one [1, 1, vocab] for each sequence. Needs `can_pack`. Whatever it raises, the caches are then
-        what they were before.
+        Returns one [1, 1, vocab] for each sequence. Needs `can_pack`; `sights`: as in `forward`. Whatever it
+        raises, the caches are then what they were before.
         """
-        num_new = [piece.shape[1] for piece in ids]
-        before = [cache.length for cache in caches]
-        ends = torch.tensor(num_new, device=self.device).cumsum(0) - 1
-        try:
-            output = self.module(
-                input_ids=torch.cat(list(ids), dim=1),
-                position_ids=torch.tensor([list(positions(caches, num_new))], device=self.device),
-                use_cache=True,
-                logits_to_keep=ends,
-                **{self._cache_name: PackedCache(caches, num_new)},
-            )
-        except BaseException:
-            for cache, length in zip(caches, before, strict=True):
-                cache.rewind(length)
-            raise
-        logits: Tensor = output.logits
+        ends = torch.tensor([piece.shape[1] for piece in ids], device=self.device).cumsum(0) - 1
+        with _whole_or_not(caches):
+            logits = self._packed_logits(ids, caches, sights or [None] * len(ids), ends)
         return list(torch.split(logits, 1, dim=1))
+
+    def _logits(self, ids: Tensor, cache: KVCache, num_logits: int, sight: Sight | None) -> Tensor:
+        """Logits of the last `num_logits` tokens at least."""
+        extra: dict[str, Any] = {self._cache_name: cache}
+        if self._takes_logits_to_keep:
+            extra["logits_to_keep"] = num_logits
+        logits: Tensor = self.module(input_ids=ids, use_cache=True, **extra).logits
+        return logits
+
+    def _packed_logits(
+        self,
+        ids: Sequence[Tensor],
+        caches: Sequence[KVCache],
+        sights: Sequence[Sight | None],
+        ends: Tensor,
+    ) -> Tensor:
+        """Logits at the places `ends` of the packed row."""
+        num_new = [piece.shape[1] for piece in ids]
+        logits: Tensor = self.module(
+            input_ids=torch.cat(list(ids), dim=1),
+            position_ids=torch.tensor([list(positions(caches, num_new))], device=self.device),
+            use_cache=True,
+            logits_to_keep=ends,
+            **{self._cache_name: PackedCache(caches, num_new)},
+        ).logits
+        return logits
 
     @cached_property
     def can_pack(self) -> bool:
@@ -114,14 +136,18 @@ class CausalModel:
         config = self.module.config.get_text_config(decoder=True)
         layers = set(getattr(config, "layer_types", None) or ())
         slides = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
-        parameters = inspect.signature(self.module.forward).parameters
         is_known = (
-            config._attn_implementation == ATTENTION
+            self.decoder.config._attn_implementation == ATTENTION
             and layers <= {"full_attention"}
             and not (slides and not layers)
-            and {"position_ids", "logits_to_keep"} <= parameters.keys()
+            and self._takes_packed_rows
         )
         return is_known and self._packs_like_one_by_one()
+
+    @property
+    def _takes_packed_rows(self) -> bool:
+        parameters = inspect.signature(self.module.forward).parameters
+        return {"position_ids", "logits_to_keep"} <= parameters.keys()
 
     def _packs_like_one_by_one(self) -> bool:
         generator = torch.Generator().manual_seed(0)
@@ -162,9 +188,14 @@ def load_model(
     Raises WeightsError where the folder holds no complete model, IncompatibleModelsError for a kind of model
     the engine cannot run, ConfigurationError for an unknown dtype or device.
     """
+    name = name or Path(folder).name
+    return CausalModel(load_module(folder, AutoModelForCausalLM, name=name, dtype=dtype, device=device), name)
+
+
+def load_module(folder: Path | str, auto: Any, *, name: str, dtype: str, device: str | None) -> Any:
+    """The folder's model by the transformers class `auto`, its weights whole, on the device."""
     from safetensors import SafetensorError
 
-    name = name or Path(folder).name
     target = torch_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     torch_dtype = getattr(torch, dtype, None)
     if not isinstance(torch_dtype, torch.dtype) or not torch_dtype.is_floating_point:
@@ -174,7 +205,7 @@ def load_model(
         if getattr(config, "is_encoder_decoder", False):
             raise IncompatibleModelsError(f"{name} is an encoder-decoder; a decoder-only model is needed")
         with no_progress_bar():
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = auto.from_pretrained(
                 folder,
                 config=config,
                 dtype=torch_dtype,
@@ -189,8 +220,19 @@ def load_model(
     if info["missing_keys"]:  # transformers would go on with random values there
         missing = sorted(info["missing_keys"])
         raise WeightsError(f"{folder} lacks {len(missing)} of the model's weights, {missing[0]} among them")
-    module.to(target)
-    return CausalModel(module, name)
+    return module.to(target)
+
+
+@contextlib.contextmanager
+def _whole_or_not(caches: Sequence[KVCache]) -> Iterator[None]:
+    """Leaves the caches as they were where what is done meanwhile fails."""
+    before = [cache.length for cache in caches]
+    try:
+        yield
+    except BaseException:
+        for cache, length in zip(caches, before, strict=True):
+            cache.rewind(length)
+        raise
 
 
 def torch_device(device: str) -> torch.device:

@@ -12,6 +12,8 @@ from ..protocol import AsymSpecOptions, AsymSpecReport
 from .arms import ARMS, Arm, Reading
 from .grammar import Grammar
 from .sampling import Sampling
+from .vision.options import VisionOptions
+from .vision.sight import Sight
 
 __all__ = ["DecodeRequest", "EngineOptions", "Outcome"]
 
@@ -20,11 +22,15 @@ GIB = 1024**3
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """Limits of an engine: bytes of finished requests' caches to keep, and each view's longest prompt."""
+    """Limits of an engine: bytes of finished requests' caches to keep, and each view's longest prompt.
+
+    `vision`: what a drafter that sees is shown.
+    """
 
     prefix_cache_bytes: int = 4 * GIB
     max_verifier_tokens: int | None = None
     max_drafter_tokens: int | None = None
+    vision: VisionOptions = field(default_factory=VisionOptions)
 
     def __post_init__(self) -> None:
         if self.prefix_cache_bytes < 0:
@@ -40,7 +46,8 @@ class DecodeRequest:
     """Token ids of both views, each ending with the same generation prompt, and how to decode from them.
 
     `drafter_full` and `drafter_compressed` are the views in the drafter's ids where those are not the
-    verifier's: it has another vocabulary, or sees what the verifier does not.
+    verifier's: it has another vocabulary, or sees what the verifier does not. `sight` has the images of
+    `drafter_full`.
     `max_tokens` None: until the context is full. `cache_salt` isolates prefix reuse between tenants.
     `fallback` names what the caller had to change about the request; trace and report repeat it. `sampling`
     None is greedy, and all that an arm with a drafter knows. `grammar` is what the answer must keep to.
@@ -52,6 +59,7 @@ class DecodeRequest:
     compressed: Sequence[int]
     drafter_full: Sequence[int] | None = None
     drafter_compressed: Sequence[int] | None = None
+    sight: Sight | None = None
     arm: Arm = ARMS["asymspec"]
     options: AsymSpecOptions = field(default_factory=AsymSpecOptions)
     max_tokens: int | None = None
@@ -81,6 +89,10 @@ class DecodeRequest:
         """Whether nobody reads more in one view than in the other."""
         own = [None if ids is None else list(ids) for ids in (self.drafter_full, self.drafter_compressed)]
         return list(self.full) == list(self.compressed) and own[0] == own[1]
+
+    def shown(self, reading: Reading) -> Sight | None:
+        """The images that reading sees."""
+        return self.sight if (reading.model, reading.view) == ("drafter", "full") else None
 
 
 @dataclass(frozen=True, slots=True)

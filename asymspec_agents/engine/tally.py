@@ -38,6 +38,7 @@ class Tally:
         drafter_prompt_tokens: int,
         cached_tokens: CachedTokens,
         cross_family: CrossFamilyReport | None = None,
+        images: int = 0,
     ) -> AsymSpecReport:
         """The report of the blocks added so far."""
         return AsymSpecReport(
@@ -46,6 +47,7 @@ class Tally:
             verifier_prompt_tokens=verifier_prompt_tokens,
             drafter_prompt_tokens=drafter_prompt_tokens,
             cached_tokens=cached_tokens,
+            images=images,
             blocks=self.num_blocks,
             drafted=self.num_drafted,
             accepted=self.by_origin["accepted"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -10,6 +11,9 @@ from torch import Tensor
 from .cache import KVCache
 from .model import CausalModel
 from .prefix import common_length
+
+if TYPE_CHECKING:
+    from .vision.sight import Sight
 
 __all__ = ["PREFILL_CHUNK", "PREFILL_CHUNK_CUDA", "View"]
 
@@ -29,8 +33,15 @@ class View:
     least one token left to read and its logits never have to be kept.
     """
 
-    def __init__(self, model: CausalModel, prompt: Sequence[int], cache: KVCache | None = None) -> None:
+    def __init__(
+        self,
+        model: CausalModel,
+        prompt: Sequence[int],
+        cache: KVCache | None = None,
+        sight: Sight | None = None,
+    ) -> None:
         self.model = model
+        self.sight = sight  # the prompt's images
         self.prompt = list(prompt)
         self.cache = KVCache() if cache is None else cache  # an empty cache is falsy
         self.num_forwarded = 0  # tokens run through the model for this view
@@ -91,7 +102,7 @@ class View:
 
     def _read(self, ids: Tensor, num_logits: int) -> Tensor:
         self.num_forwarded += ids.shape[1]
-        return self.shared(self.model.forward(ids, self.cache, num_logits))
+        return self.shared(self.model.forward(ids, self.cache, num_logits, self.sight))
 
     @staticmethod
     def read_each(views: Sequence[View], ids: Sequence[Tensor]) -> list[Tensor]:
@@ -104,7 +115,8 @@ class View:
             return [views[0]._read(ids[0], 1)]
         for view, piece in zip(views, ids, strict=True):
             view.num_forwarded += piece.shape[1]
-        rows = views[0].model.forward_packed(ids, [view.cache for view in views])
+        caches, sights = [view.cache for view in views], [view.sight for view in views]
+        rows = views[0].model.forward_packed(ids, caches, sights)
         return [view.shared(row) for view, row in zip(views, rows, strict=True)]
 
     def _tensor(self, ids: list[int]) -> Tensor:

@@ -16,7 +16,7 @@ try:
 except ImportError as error:
     raise MissingDependencyError("starlette", "gateway") from error
 
-from ..attachments import Attachments
+from ..attachments import AttachmentPolicy, Attachments
 from ..compress.base import Compressor
 from ..recording import NULL_RECORDER, Recorder
 from ..rendition_cache import SQLiteRenditionCache
@@ -62,16 +62,18 @@ def create_gateway(
     metrics = GatewayMetrics()
     recorder = TeeRecorder(recorder, metrics.recorder) if recorder is not NULL_RECORDER else metrics.recorder
     store = MemoryStore(max_bytes=1)  # nobody asks a gateway for originals
-    reader = Attachments() if attachments is None else attachments
+    readers = [Attachments(AttachmentPolicy(drafter_sees=sees)) for sees in ("text", "images")]
     cache = None if options.cache_path is None else SQLiteRenditionCache(options.cache_path)
 
-    def make_router(policy: ViewPolicy, prompt_counter: PromptCounter | None) -> ContextRouter:
+    def make_router(
+        policy: ViewPolicy, prompt_counter: PromptCounter | None, sees_images: bool
+    ) -> ContextRouter:
         return ContextRouter(
             policy,
             compressor=compressor,
             store=store,
             prompt_counter=prompt_counter,
-            attachments=reader,
+            attachments=readers[sees_images] if attachments is None else attachments,
             rendition_cache=cache,
             recorder=recorder,
         )
@@ -93,7 +95,7 @@ def create_gateway(
         await forwarder.close()
         if isinstance(check, URLCheck):
             await check.aclose()
-        if attachments is None:
+        for reader in readers:
             await asyncio.to_thread(reader.close)
         if cache is not None:
             cache.close()

@@ -19,7 +19,7 @@ async def check_upstreams(options: GatewayOptions) -> list[str]:
     notes = []
     named = {} if options.upstream is None else {"the upstream": options.upstream}
     for name, server in {**named, **{f"route {name}": s for name, s in options.routes.items()}}.items():
-        upstream = Upstream(server, options, lambda policy, counter: ContextRouter(policy))
+        upstream = Upstream(server, options, lambda policy, *_: ContextRouter(policy))
         place = f"{name} ({server.base_url})"
         try:
             info = await upstream.info()

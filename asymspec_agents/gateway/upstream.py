@@ -31,7 +31,8 @@ __all__ = ["MakeRouter", "Upstream"]
 
 logger = logging.getLogger("asymspec_agents.gateway")
 
-MakeRouter = Callable[[ViewPolicy, PromptCounter | None], ContextRouter]
+MakeRouter = Callable[[ViewPolicy, PromptCounter | None, bool], ContextRouter]
+"""Of a policy, a counter, and whether the upstream's drafter sees images."""
 
 WRITE_S = 60.0
 ASK_S = 10.0  # for a handshake, or a token count
@@ -207,7 +208,8 @@ class Upstream:
                 if self._info is not None:
                     limits = (self._info.max_verifier_tokens, self._info.max_drafter_tokens)
                     policy = within_limits(policy, *limits, steps * ANSWER_TOKENS)
-                router = self._make_router(policy, self._prompt_counter())
+                sees_images = self._info is not None and self._info.sees_images
+                router = self._make_router(policy, self._prompt_counter(), sees_images)
                 self._routers[steps] = router
                 if len(self._routers) > MAX_ROUTERS:
                     self._routers.popitem(last=False)

@@ -22,7 +22,8 @@ class ServerInfo(BaseModel):
     """The protocol's version, both models, the modes, both views' longest prompts in tokens.
 
     `tokenize`: the server counts prompts at `POST /tokenize`. A limit of None is unknown. `cross_family`: the
-    drafter has a vocabulary of its own, in whose tokens its limit is.
+    drafter has a vocabulary of its own, in whose tokens its limit is. `sees_images`: it sees the images of a
+    full view.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -35,6 +36,7 @@ class ServerInfo(BaseModel):
     max_drafter_tokens: int | None = Field(default=None, ge=1)
     tokenize: bool = False
     cross_family: bool = False
+    sees_images: bool = False
     server: str = f"asymspec-agents/{__version__}"
 
     @classmethod
@@ -48,6 +50,7 @@ class ServerInfo(BaseModel):
             max_drafter_tokens=capabilities.max_drafter_tokens,
             tokenize=tokenize,
             cross_family=capabilities.cross_family,
+            sees_images=capabilities.sees_images,
         )
 
     @classmethod
@@ -75,4 +78,5 @@ class ServerInfo(BaseModel):
             max_verifier_tokens=self.max_verifier_tokens,
             max_drafter_tokens=self.max_drafter_tokens,
             cross_family=self.cross_family,
+            sees_images=self.sees_images,
         )

@@ -24,9 +24,11 @@ def add_system(parser: argparse.ArgumentParser) -> None:
     here = parser.add_argument_group("models in this process")
     here.add_argument("--verifier", metavar="MODEL", help="a preset, a hub name or a folder")
     here.add_argument("--drafter", metavar="MODEL", help="likewise")
-    here.add_argument("--vocab-map", metavar="MAP", help='"auto" or a file: a drafter of another family')
     here.add_argument("--dtype", help="number type of the weights (default: bfloat16)")
     here.add_argument("--device", help="where they run (default: a GPU where there is one)")
+    here.add_argument(
+        "--vocab-map", metavar="auto|FILE", help="for a drafter of another tokenizer family: its map"
+    )
     there = parser.add_argument_group("a server in their place")
     there.add_argument("--url", help="an AsymSpec server, or any OpenAI-compatible one")
     there.add_argument("--api-key", metavar="KEY", help="its key (default: $ASYMSPEC_API_KEY)")

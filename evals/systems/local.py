@@ -10,7 +10,7 @@ from asymspec_agents.backends import Backend
 from asymspec_agents.backends.local import LocalBackend
 from asymspec_agents.decoding.modes import MODES
 from asymspec_agents.decoding.vocab import check_rule
-from asymspec_agents.engine.arms import arm_named
+from asymspec_agents.engine.arms import ARMS
 from asymspec_agents.errors import AsymSpecError, UnsupportedRequestError
 from asymspec_agents.messages import Message, ToolSpec
 from asymspec_agents.tokens import CachedCounter, TokenizerCounter
@@ -50,6 +50,8 @@ class LocalSystem(System):
             "llmlingua": llmlingua,
             **versions("torch", "transformers"),
         }
+        if backend.capabilities.sees_images:
+            self.seeing = frozenset({"drafter"})
         self.arms = frozenset((*BASELINES, IDENTICAL, *MODES, "paper", "gate+delta"))
 
     @classmethod
@@ -69,23 +71,19 @@ class LocalSystem(System):
             recorder=events,
             vocab_map=options.vocab_map,
         )
-        mapped = {} if options.vocab_map is None else {"vocab_map": options.vocab_map}
-        return cls(
-            backend,
-            events,
-            {"verifier": verifier, "drafter": drafter, "dtype": options.dtype, **mapped},
-            llmlingua=options.llmlingua,
-        )
+        identity = {"verifier": verifier, "drafter": drafter, "dtype": options.dtype}
+        if options.vocab_map is not None:
+            identity["vocab_map"] = options.vocab_map
+        return cls(backend, events, identity, llmlingua=options.llmlingua)
 
     def refusal(self, arm: ArmSpec) -> str | None:
-        """None for every arm, but for those whose delta a drafter of another family cannot give."""
+        """What a drafter of another family cannot do; with one of the verifier's own every arm is here."""
         if not self._backend.capabilities.cross_family:
             return None
-        chosen = arm_named(arm.name if arm.name in BASELINES else "asymspec")
-        if chosen.drafting is None:
-            return None
+        asked = arm.asymspec_options()
+        rule = ARMS[arm.name].decoding(asked).rule if arm.name in BASELINES else asked.rule()
         try:
-            check_rule(chosen.decoding(arm.asymspec_options()).rule)
+            check_rule(rule)
         except UnsupportedRequestError as error:
             return str(error)
         return None

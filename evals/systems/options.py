@@ -16,8 +16,8 @@ class SystemOptions:
     """Which models answer, and what makes their views.
 
     Without `url` the models run in this process: `verifier` and `drafter` are folders, presets or hub names
-    (None: the default pair) in `dtype` on `device` (None: where there is one, CUDA); `vocab_map`, "auto" or a
-    file, lets a drafter of another family take part. With `url` a server
+    (None: the default pair) in `dtype` on `device` (None: where there is one, CUDA); `vocab_map` ("auto" or a
+    file) lets a drafter of another tokenizer family take part. With `url` a server
     answers: `model` is the verifier's name there (None: what the server says), `drafter_model` the drafter's,
     where it is served by itself: there, or at `drafter_url` (with `drafter_api_key`: one server's key is
     never sent to another), a server of any kind for the drafter alone (where `drafter_model` may be None if
@@ -25,7 +25,8 @@ class SystemOptions:
     those of local models are counted, a server's are unknown unless given. `tokenizer` names the model whose
     tokenizer measures a server's views (None: an estimate). `llmlingua` is the checkpoint of
     LLMLingua-2, for views by that method. `verifier_sees_images`, `drafter_sees_images`: that model of the
-    server does; a model that does not is given text. Raises ConfigurationError.
+    server does (local ones say so themselves); a model that does not is given text. Raises
+    ConfigurationError.
     """
 
     verifier: str | None = None
@@ -58,7 +59,7 @@ class SystemOptions:
         for reader in sorted(self.seeing):
             if self.url is None:
                 raise ConfigurationError(
-                    f"{reader}_sees_images: the local engine reads text only; leave it out, or give url"
+                    f"{reader}_sees_images: local models say so themselves; leave it out, or give url"
                 )
         if self.drafter_api_key is not None and self.drafter_url is None:
             raise ConfigurationError("drafter_api_key: only for a drafter's own server; give drafter_url")

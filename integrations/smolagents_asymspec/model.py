@@ -172,7 +172,7 @@ class AsymSpecModel(Model):  # type: ignore[misc]  # smolagents has no types
         rate = fields.pop("rate", None)
         saved_as = {name: fields.pop(name, None) for name in ("policy", "router")}
         if router is None:
-            router = loaded_router(saved_as, backend.prompt_counter if backend is not None else None)
+            router = loaded_router(saved_as, backend)
         return cls(
             backend if backend is not None else MissingBackend(saved),
             router,

@@ -12,10 +12,10 @@ from dataclasses import asdict
 from typing import Any
 
 from asymspec_agents.backends import AnyRequest, Backend, Capabilities, ChatDelta, HTTPBackend
+from asymspec_agents.default_router import attachments_for
 from asymspec_agents.errors import BackendError, ConfigurationError
 from asymspec_agents.router import ContextRouter
 from asymspec_agents.views import ViewPolicy
-from asymspec_agents.views.fitting import PromptCounter
 
 from ._compat import ChatMessage, Model, model_class
 
@@ -118,13 +118,18 @@ def saved_router(router: object) -> dict[str, Any]:
     }
 
 
-def loaded_router(
-    saved: Mapping[str, Any], prompt_counter: PromptCounter | None = None
-) -> ContextRouter | None:
-    """A ContextRouter with the saved policy, None where none was saved; warns where it was another router."""
+def loaded_router(saved: Mapping[str, Any], backend: Backend | None = None) -> ContextRouter | None:
+    """A ContextRouter with the saved policy, None where none was saved; warns where it was another router.
+
+    It counts as the backend does, and shows images to a drafter that sees.
+    """
     if saved.get("policy") is None:
         return None
-    router = ContextRouter(loaded_policy(saved["policy"]), prompt_counter=prompt_counter)
+    router = ContextRouter(
+        loaded_policy(saved["policy"]),
+        prompt_counter=None if backend is None else backend.prompt_counter,
+        attachments=None if backend is None else attachments_for(backend.capabilities),
+    )
     before, now = saved.get("router"), saved_router(router)["router"]
     if before not in (None, now):
         logger.warning(

@@ -11,7 +11,7 @@ from .budget import Limits
 from .views import reading_of
 from .wire_args import AsymSpecArgs, unpack_ids
 
-__all__ = ["PROCESSED", "check_engine_request", "check_request"]
+__all__ = ["PROCESSED", "check_engine_request", "check_own_ids", "check_request"]
 
 # Fields of SamplingParams, each with the value that asks for nothing. The rule has to see logits that went
 # through them, or log-probabilities have to be the rule's; with the first model runner neither is so.
@@ -42,7 +42,8 @@ def check_request(limits: Limits, args: AsymSpecArgs, compressed_ids: bytes, num
         )
     if not compressed_ids:
         raise ConfigurationError("the compressed view is empty")
-    for view, packed in (("full", args.full_ids), ("compressed", compressed_ids)):
+    base_ids = args.base_ids or compressed_ids
+    for view, packed in (("full", args.full_ids), ("compressed", base_ids)):
         highest = max(unpack_ids(packed))
         if highest >= limits.drafter.vocab_size:
             raise ConfigurationError(
@@ -53,7 +54,20 @@ def check_request(limits: Limits, args: AsymSpecArgs, compressed_ids: bytes, num
         num_compressed=len(unpack_ids(compressed_ids)),
         num_answer=num_answer,
         has_base=reading_of(args, compressed_ids).has_base,
+        num_base=args.num_base_tokens,
     )
+
+
+def check_own_ids(args: AsymSpecArgs, *, has_own: bool) -> None:
+    """Raises ConfigurationError for views in the wrong model's tokens; `has_own`: the drafter has its own."""
+    if has_own and not args.base_ids:
+        raise ConfigurationError(
+            "asymspec.base_ids is missing: the drafter reads both views in a vocabulary of its own"
+        )
+    if args.base_ids and not has_own:
+        raise ConfigurationError(
+            "asymspec.base_ids: the drafter reads the verifier's tokens; leave it out or set vocab_map"
+        )
 
 
 def check_engine_request(request: Any, *, has_processed_logits: bool) -> None:
@@ -66,7 +80,7 @@ def check_engine_request(request: Any, *, has_processed_logits: bool) -> None:
     if request.prompt_token_ids is None or request.prompt_embeds is not None:
         raise UnsupportedRequestError("prompt_embeds: AsymSpec needs the compressed view as token ids")
     if request.mm_features:
-        raise UnsupportedRequestError("images or audio in the compressed view: the drafter reads text")
+        raise UnsupportedRequestError("images or audio in the compressed view: it is read as text")
     if request.resumable:
         raise UnsupportedRequestError("streaming input: both views must be whole from the start")
     if request.lora_request is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 from asymspec_agents.backends.answer import ChatDelta
@@ -20,6 +21,7 @@ from asymspec_agents.weights import DEFAULT_PAIR, ProgressCallback, resolve
 from .distribution import is_cpu_build
 from .launch import CPU_MEMORY_SHARE, is_cpu_memory_set
 from .offline import engine_arguments
+from .vocabularies import Vocabularies
 
 __all__ = ["VLLMBackend"]
 
@@ -41,13 +43,16 @@ class VLLMBackend(LocalBackend):
         num_draft_tokens: int = 2,
         tensor_parallel_size: int = 1,
         settings: Mapping[str, Any] | None = None,
+        vocab_map: str | Path | None = None,
         progress: ProgressCallback | None = None,
         **engine_fields: Any,
     ) -> VLLMBackend:
         """A backend over two models named by local folder, preset or hub name; fetches what is missing.
 
-        `settings` are those of PluginConfig, `engine_fields` further ones of vLLM's AsyncEngineArgs. Raises
-        MissingDependencyError without vLLM.
+        `settings` are those of PluginConfig, `engine_fields` further ones of vLLM's AsyncEngineArgs.
+        `vocab_map` lets a drafter of another family take part: the file of a map, or "auto". Raises
+        MissingDependencyError without vLLM, and IncompatibleModelsError for models with different
+        vocabularies and no map.
         """
         try:
             import vllm  # noqa: F401
@@ -60,18 +65,21 @@ class VLLMBackend(LocalBackend):
             engine_fields["gpu_memory_utilization"] = CPU_MEMORY_SHARE
 
         folders = [resolve(name, progress=progress) for name in (verifier, drafter)]
+        places = str(folders[0].path), str(folders[1].path)
         arguments = engine_arguments(
-            str(folders[1].path),
+            places[1],
             num_draft_tokens=num_draft_tokens,
             tensor_parallel_size=tensor_parallel_size,
             settings=settings,
+            vocabularies=Vocabularies.of(*places, vocab_map),
         )
         started = start_engine(folders[0].path, {**engine_fields, **arguments}, (verifier, drafter))
-        return cls(cast(Any, started.engine), started.template)
+        engine: Any = started.engine
+        return cls(engine, started.template, drafter_template=started.drafter_template)
 
     def with_arm(self, arm: str) -> VLLMBackend:
         """A backend over the same engine that decodes AsymSpec requests by another arm."""
-        return VLLMBackend(self.engine, self.template, arm=arm)
+        return VLLMBackend(self.engine, self.template, arm=arm, drafter_template=self.drafter_template)
 
     def stream(self, request: AnyRequest, *, abort: threading.Event | None = None) -> Iterator[ChatDelta]:
         return _without_segments(super().stream(request, abort=abort))

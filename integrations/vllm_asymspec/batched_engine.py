@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from asymspec_agents.backends.loop_thread import LoopThread
+from asymspec_agents.decoding.vocab import check_rule
 from asymspec_agents.engine.arms import Reading
 from asymspec_agents.engine.grammar import NO_FORCING, Grammar, GrammarCompiler, GrammarSource, Matcher
 from asymspec_agents.engine.loop import Block, TokenOrigin
@@ -26,6 +27,7 @@ from asymspec_agents.recording import NULL_RECORDER
 
 from .admission import check_request
 from .budget import Limits
+from .family import Family
 from .heard import Heard
 from .offline import report_of_counts
 from .views import reading_of
@@ -36,7 +38,16 @@ __all__ = ["BatchedEngine", "NamedModel"]
 ABORT_POLL_S = 0.05
 UNKNOWN: TokenOrigin = "accepted"  # a block needs some origin; nobody is told this one
 
-_Item = tuple[int, ...] | Future[None]  # tokens as they come, then the stream's own future
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Tokens as they come; `is_full`: behind them there is no room for more."""
+
+    tokens: tuple[int, ...]
+    is_full: bool
+
+
+_Item = _Piece | Future[None]  # at last the stream's own future
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +87,18 @@ class BatchedEngine:
         limits: Limits,
         verifier: NamedModel,
         drafter: NamedModel,
+        family: Family | None = None,
     ) -> None:
+        """`family` is there for a drafter of another one."""
         self.models = {"verifier": verifier, "drafter": drafter}
+        self.family = family
         self.recorder = NULL_RECORDER  # vLLM's outputs tell too little of a request for a trace
         self.tokenizer = tokenizer
         self.limits = limits
-        self.vocab_size = min(max(tokenizer.get_vocab().values()) + 1, limits.drafter.vocab_size)
-        self.grammars = _Grammars(tokenizer)
+        self.vocab_size = max(tokenizer.get_vocab().values()) + 1
+        if family is None:
+            self.vocab_size = min(self.vocab_size, limits.drafter.vocab_size)
+        self.grammars = self.drafter_grammars = _Grammars(tokenizer)  # no drafter writes an answer here
         self._engine: Any = engine
         self._loop = loop
 
@@ -109,7 +125,7 @@ class BatchedEngine:
         Steps say nothing of where tokens come from: vLLM's outputs don't tell.
         """
         max_tokens, heard = self._max_tokens(request), Heard()
-        eos_token_ids = self.models["verifier"].eos_token_ids
+        eos_token_ids = self._eos_token_ids(request)
         text = TextStream(self.tokenizer, request.stop, request.visible_tokens)
         trimmer = Trimmer(text, eos_token_ids, max_tokens)
         matcher = self._matcher(request.grammar, eos_token_ids)
@@ -122,9 +138,10 @@ class BatchedEngine:
                 if isinstance(item, Future):
                     item.result()
                     break
-                complete_at = None if matcher is None else matcher.advance(item)
-                origins: tuple[TokenOrigin, ...] = (UNKNOWN,) * len(item)
-                yield trimmer.trim(Block(item, origins, 0, (), complete_at))
+                tokens = item.tokens
+                complete_at = None if matcher is None else matcher.advance(tokens)
+                origins: tuple[TokenOrigin, ...] = (UNKNOWN,) * len(tokens)
+                yield trimmer.trim(Block(tokens, origins, 0, (), complete_at), is_full=item.is_full)
         finally:
             future.cancel()
         report = self._report(request, heard)
@@ -151,9 +168,9 @@ class BatchedEngine:
         async with aclosing(self._engine.generate(prompt, params, request.request_id)) as outputs:
             async for output in outputs:
                 heard.take(output)
-                tokens = tuple(output.outputs[0].token_ids)
-                if tokens:
-                    items.put(tokens)
+                part = output.outputs[0]
+                if part.token_ids:
+                    items.put(_Piece(tuple(part.token_ids), part.finish_reason == "length"))
 
     def _params(self, request: DecodeRequest, max_tokens: int) -> Any:
         """vLLM's sampling parameters; texts and stop strings are our own business."""
@@ -164,7 +181,7 @@ class BatchedEngine:
             "max_tokens": max_tokens,
             "detokenize": False,
             "output_kind": RequestOutputKind.DELTA,
-            "stop_token_ids": sorted(self.models["verifier"].eos_token_ids),
+            "stop_token_ids": sorted(self._eos_token_ids(request)),
             "temperature": 0.0,
         }
         if isinstance(request.grammar, _TextGrammar):
@@ -173,7 +190,7 @@ class BatchedEngine:
         if sampling is not None and sampling.top_p > 0:
             seed = None if sampling.seed is None else sampling.seed % 2**63
             fields |= {"temperature": sampling.temperature, "top_p": sampling.top_p, "seed": seed}
-        argument = _argument(request)
+        argument = self._argument(request)
         if argument is not None:
             fields["extra_args"] = {EXTRA_ARG: argument.pack()}
         return SamplingParams(**fields)
@@ -187,14 +204,17 @@ class BatchedEngine:
             raise ConfigurationError(
                 f"arm={request.arm.name!r}: vLLM serves asymspec, floor and ceiling; use a LocalBackend"
             )
-        argument = _argument(request)
+        argument = self._argument(request)
         if argument is not None:
+            if self.family is not None:
+                check_rule(request.options.rule())
             packed = pack_ids(request.compressed)
             check_request(self.limits, argument, packed, wanted or 1)
             return wanted or self.limits.max_answer_tokens(
-                num_full=len(request.full),
+                num_full=argument.num_full_tokens,
                 num_compressed=len(request.compressed),
                 has_base=reading_of(argument, packed).has_base,
+                num_base=argument.num_base_tokens,
             )
         view, limit = request.arm.verifying.view, self.limits.max_model_len
         num_tokens = len(_prompt(request))
@@ -203,6 +223,22 @@ class BatchedEngine:
         if num_tokens + (wanted or 1) > limit:
             raise ContextOverflowError(view, num_tokens + (wanted or 1), limit, "read by the verifier")
         return wanted or limit - num_tokens
+
+    def _eos_token_ids(self, request: DecodeRequest) -> frozenset[int]:
+        ends = self.models["verifier"].eos_token_ids
+        if self.family is not None and request.arm.name == "asymspec":
+            return ends | self.family.end_ids
+        return ends
+
+    def _argument(self, request: DecodeRequest) -> AsymSpecArgs | None:
+        """What the engine must know of the drafter's views; None for a plain request."""
+        if request.arm.name != "asymspec":
+            return None
+        full, base = request.full, request.drafter_compressed or ()
+        if request.drafter_full is not None:
+            full = request.drafter_full
+        salt = request.cache_salt or None
+        return AsymSpecArgs(pack_ids(full), request.options, salt, base_ids=pack_ids(base))
 
     def _matcher(self, grammar: Grammar | None, eos_token_ids: frozenset[int]) -> Matcher | None:
         """Follows the grammar here too: it says where the answer is complete, before the model does."""
@@ -223,10 +259,3 @@ class BatchedEngine:
 
 def _prompt(request: DecodeRequest) -> Sequence[int]:
     return request.prompt(request.arm.verifying)
-
-
-def _argument(request: DecodeRequest) -> AsymSpecArgs | None:
-    """What the engine must know of the full view; None for a plain request."""
-    if request.arm.name != "asymspec":
-        return None
-    return AsymSpecArgs(pack_ids(request.full), request.options, request.cache_salt or None)

@@ -12,6 +12,7 @@ from asymspec_agents.engine.chat import ChatTemplate
 from asymspec_agents.engine.load import load_tokenizer
 
 from .batched_engine import BatchedEngine, NamedModel
+from .compat import end_ids, family_of
 from .distribution import make_vllm_known
 from .server.start import LIMITS_METHOD, limits_from
 
@@ -22,10 +23,11 @@ SHUTDOWN_WAIT_S = 60.0  # vLLM's processes take seconds to end, and are not to o
 
 @dataclass(frozen=True, slots=True)
 class StartedEngine:
-    """A running engine, and how it reads chats."""
+    """A running engine, and how it reads chats; the drafter's way where it is of another family."""
 
     engine: BatchedEngine
     template: ChatTemplate
+    drafter_template: ChatTemplate | None = None
 
 
 def start_engine(folder: Path, arguments: Mapping[str, Any], names: tuple[str, str]) -> StartedEngine:
@@ -41,9 +43,10 @@ def start_engine(folder: Path, arguments: Mapping[str, Any], names: tuple[str, s
         raise
     eos_token_ids = _eos_token_ids(llm.model_config, tokenizer)
     verifier, drafter = (NamedModel(name, eos_token_ids) for name in names)
-    return StartedEngine(
-        BatchedEngine(llm, loop, tokenizer, limits_from(limits), verifier, drafter), ChatTemplate(tokenizer)
-    )
+    family = family_of(llm.vllm_config)
+    engine = BatchedEngine(llm, loop, tokenizer, limits_from(limits), verifier, drafter, family)
+    own = None if family is None else ChatTemplate(family.tokenizer)
+    return StartedEngine(engine, ChatTemplate(tokenizer), own)
 
 
 async def _import_vllm() -> None:
@@ -71,6 +74,4 @@ async def _start(folder: Path, arguments: Mapping[str, Any]) -> tuple[Any, dict[
 
 def _eos_token_ids(model_config: Any, tokenizer: Any) -> frozenset[int]:
     """The tokens that end an answer for vLLM: the tokenizer's own, and those of the generation config."""
-    given = model_config.try_get_generation_config().get("eos_token_id", [])
-    ids = {given} if isinstance(given, int) else set(given or ())
-    return frozenset(ids | {token for token in (tokenizer.eos_token_id,) if token is not None})
+    return end_ids(model_config) | {token for token in (tokenizer.eos_token_id,) if token is not None}

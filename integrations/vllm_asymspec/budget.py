@@ -57,8 +57,17 @@ class PoolShape:
         return -(-num_tokens // self.block_size)
 
 
-def verifier_bytes(config: PluginConfig, available_bytes: int) -> int:
-    """The part of the memory for keys and values that is the verifier's. Raises ConfigurationError."""
+def verifier_bytes(config: PluginConfig, available_bytes: int, kept_bytes: int = 0) -> int:
+    """The part of the memory for keys and values that is the verifier's, less what is kept for images.
+
+    Raises ConfigurationError where nothing is left.
+    """
+    if kept_bytes >= available_bytes:
+        raise ConfigurationError(
+            f"{CONFIG_KEY}.image_cache_bytes={kept_bytes:,} is all of the {available_bytes:,} bytes that "
+            "vLLM has for keys and values; lower it, or raise gpu_memory_utilization"
+        )
+    available_bytes -= kept_bytes
     if config.pool_bytes is None:
         return int(available_bytes * (1 - config.pool_fraction))
     left = available_bytes - config.pool_bytes
@@ -87,7 +96,8 @@ class Limits:
     """What one request may ask for; validated at construction.
 
     `num_draft_tokens` is K, `num_steps_in_flight` how many steps vLLM schedules ahead of their results (2
-    when scheduling is asynchronous, else 1).
+    when scheduling is asynchronous, else 1). `max_growth`: tokens by which a step may lengthen the drafter's
+    views beyond what it emits, as a drafter of another family may spell a token with many of its own.
     """
 
     pool: PoolShape
@@ -96,6 +106,7 @@ class Limits:
     num_draft_tokens: int
     num_steps_in_flight: int
     configured_full_len: int | None = None
+    max_growth: int = 0
 
     def __post_init__(self) -> None:
         most = self._num_positions
@@ -119,7 +130,8 @@ class Limits:
     @property
     def num_lookahead_tokens(self) -> int:
         """Positions behind a view's last token that steps on their way may write."""
-        return (self.num_steps_in_flight + 2) * (self.num_draft_tokens + 1)
+        num_steps = self.num_steps_in_flight
+        return (num_steps + 2) * (self.num_draft_tokens + 1) + num_steps * self.max_growth
 
     @property
     def max_full_len(self) -> int:
@@ -143,14 +155,26 @@ class Limits:
         """Blocks that a view of so many tokens, answer included, may come to need."""
         return self.pool.blocks_of(num_tokens + self.num_lookahead_tokens)
 
-    def max_answer_tokens(self, *, num_full: int, num_compressed: int, has_base: bool) -> int:
-        """The longest answer that views of these lengths leave room for; below 1 they don't fit at all."""
-        num_room = min(self._max_readable_len - num_full, self._max_compressed_len(has_base) - num_compressed)
+    def holds(self, num_full: int, num_base: int | None) -> bool:
+        """Whether views of these lengths have room, their answer included; None: there is no base view."""
+        return (
+            num_full <= self._max_readable_len
+            and (num_base or 0) <= self._num_positions
+            and num_full <= self._max_len_in_pool(num_base or 0)
+        )
+
+    def max_answer_tokens(
+        self, *, num_full: int, num_compressed: int, has_base: bool, num_base: int | None = None
+    ) -> int:
+        """The longest answer that views of these lengths leave room for; below 1 they don't fit at all.
+
+        `num_base`: the compressed view's length for a drafter that has tokens of its own for it.
+        """
+        base = (num_compressed if num_base is None else num_base) if has_base else None
+        num_room = min(self._max_readable_len - num_full, self.max_model_len - num_compressed)
 
         def fits(num_answer: int) -> bool:
-            return num_full + num_answer <= self._max_len_in_pool(
-                num_compressed + num_answer if has_base else 0
-            )
+            return self.holds(num_full + num_answer, None if base is None else base + num_answer)
 
         if num_room < 1 or not fits(1):
             return 0
@@ -160,18 +184,27 @@ class Limits:
             low, high = (middle, high) if fits(middle) else (low, middle - 1)
         return low
 
-    def check(self, *, num_full: int, num_compressed: int, num_answer: int, has_base: bool) -> None:
+    def check(
+        self,
+        *,
+        num_full: int,
+        num_compressed: int,
+        num_answer: int,
+        has_base: bool,
+        num_base: int | None = None,
+    ) -> None:
         """Raises ContextOverflowError for a request that can never be served, naming view and limit."""
         advice = f"{num_answer:,} of them are for the answer"
-        limit = self._max_compressed_len(has_base)
-        if num_compressed + num_answer > limit:
-            raise ContextOverflowError("compressed", num_compressed + num_answer, limit, advice)
-        in_pool = self._max_len_in_pool(num_compressed + num_answer if has_base else 0)
+        base = num_compressed if num_base is None else num_base
+        readings = [(num_compressed, self.max_model_len)]
+        if has_base:
+            readings.append((base, self._num_positions))
+        length, limit = min(readings, key=lambda reading: reading[1] - reading[0])
+        if length + num_answer > limit:
+            raise ContextOverflowError("compressed", length + num_answer, limit, advice)
+        in_pool = self._max_len_in_pool(base + num_answer if has_base else 0)
         limit = min(self._max_readable_len, in_pool)
         if num_full + num_answer > limit:
             if limit == in_pool:
                 advice += f", and no more fits into the drafter's pool; raise {CONFIG_KEY}.pool_bytes"
             raise ContextOverflowError("full", num_full + num_answer, limit, advice)
-
-    def _max_compressed_len(self, has_base: bool) -> int:
-        return min(self.max_model_len, self._num_positions) if has_base else self.max_model_len

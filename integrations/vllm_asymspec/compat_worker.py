@@ -5,6 +5,10 @@ Imported in worker processes only: it needs the model code that an API process h
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 from vllm.compilation.backends import set_model_tag
@@ -13,6 +17,8 @@ from vllm.forward_context import BatchDescriptor, set_forward_context
 from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
 from vllm.model_executor.model_loader import get_model
 from vllm.model_executor.model_loader.utils import get_draft_load_config
+from vllm.model_executor.models.interfaces import supports_mrope
+from vllm.multimodal.utils import group_and_batch_mm_kwargs
 from vllm.platforms import current_platform
 from vllm.tokenizers import cached_tokenizer_from_config
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
@@ -41,6 +47,7 @@ __all__ = [
     "ModelRunnerOutput",
     "VllmConfig",
     "allocate_kv_cache",
+    "as_if_one_vocabulary",
     "bind_kv_cache_to_layers",
     "build_attn_metadata",
     "cached_tokenizer_from_config",
@@ -52,14 +59,36 @@ __all__ = [
     "get_kv_cache_config_from_groups",
     "get_layers_from_vllm_config",
     "get_model",
+    "group_and_batch_mm_kwargs",
     "init_attn_backend",
     "map_kv_caches_to_kernel_blocks",
     "model_runner_class",
     "replace",
     "set_forward_context",
     "set_model_tag",
+    "supports_mrope",
     "worker_class",
 ]
+
+
+@contextlib.contextmanager
+def as_if_one_vocabulary(vllm_config: Any) -> Iterator[None]:
+    """Within, the drafter's vocabulary looks like the verifier's.
+
+    vLLM's first model runner makes a drafter of its own before it gets ours in its place, and that one would
+    map two vocabularies in a way of its own, or refuse them.
+    """
+    speculative = vllm_config.speculative_config
+    is_other, drafter = speculative.use_heterogeneous_vocab, speculative.draft_model_config
+    if is_other:
+        size = vllm_config.model_config.get_vocab_size()
+        alike = copy.copy(drafter)
+        alike.model_arch_config = dataclasses.replace(drafter.model_arch_config, vocab_size=size)
+        speculative.use_heterogeneous_vocab, speculative.draft_model_config = False, alike
+    try:
+        yield
+    finally:
+        speculative.use_heterogeneous_vocab, speculative.draft_model_config = is_other, drafter
 
 
 def worker_class() -> Any:

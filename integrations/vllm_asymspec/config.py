@@ -27,6 +27,11 @@ class PluginConfig:
     in a step in which others decode; a step with nothing else to do reads `idle_prefill_tokens`.
     `max_requests`: AsymSpec requests read or answered at a time; None is 64, or vLLM's `max_num_seqs` where
     that is less.
+
+    Of a drafter that sees: a request has at most `max_images` images of `max_image_pixels` each;
+    `image_cache_bytes` of what its tower made of them are kept on each rank.
+
+    `vocab_map` lets a drafter with another vocabulary take part: the file of a map, or "auto".
     """
 
     max_full_len: int | None = None
@@ -34,12 +39,21 @@ class PluginConfig:
     pool_fraction: float = 0.3
     prefill_tokens: int = 512
     max_requests: int | None = None
+    max_images: int = 16
+    max_image_pixels: int = 4_194_304
+    image_cache_bytes: int = 268_435_456
+    vocab_map: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_full_len", "pool_bytes", "max_requests"):
             if getattr(self, name) is not None:
                 self._check_count(name)
-        self._check_count("prefill_tokens")
+        for name in ("prefill_tokens", "max_images", "max_image_pixels", "image_cache_bytes"):
+            self._check_count(name)
+        if self.vocab_map is not None and (not isinstance(self.vocab_map, str) or not self.vocab_map):
+            raise ConfigurationError(
+                f'{CONFIG_KEY}.vocab_map={self.vocab_map!r} is neither "auto" nor the path of a map'
+            )
         fraction = self.pool_fraction
         if not isinstance(fraction, int | float) or isinstance(fraction, bool) or not 0 < fraction < 1:
             raise ConfigurationError(

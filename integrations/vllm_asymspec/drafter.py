@@ -7,6 +7,7 @@ engine: their cache is the pool, and what a forward reads and writes there is sa
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,12 @@ from .compat_worker import (
     set_forward_context,
     set_model_tag,
 )
+from .config import PluginConfig
 from .rounds import Rows
+from .seen import Shown
+from .sight import Sight
 from .slots import on_device
+from .vision import largest_image, with_limits
 
 __all__ = ["Drafter"]
 
@@ -56,10 +61,16 @@ class Drafter:
         max_tokens: int,
         max_rows: int,
         max_positions: int,
+        plugin: PluginConfig,
     ) -> None:
         self.device = device
         self.max_tokens = max_tokens
+        self.sight: Sight | None = None
+        self._plugin = plugin
+        self._has_looked = False
         self.config = _drafter_config(vllm_config, max_tokens, max_rows, max_positions)
+        if self.config.model_config.is_multimodal_model:
+            self.config.model_config = with_limits(self.config.model_config, plugin)
         self.layer_names: list[str] = []
         self._model: Any = None
         self._kv_cache_config: Any = None
@@ -80,6 +91,8 @@ class Drafter:
                 prefix=PREFIX,
                 load_config=get_draft_load_config(self.config),
             )
+        if self.config.model_config.is_multimodal_model:
+            self.sight = Sight(self._model, self.device, self._plugin.image_cache_bytes)
         layers = self._layers()
         self.layer_names = [name for name in layers if name not in before]
         for name in self.layer_names:
@@ -149,11 +162,10 @@ class Drafter:
             rows.places[None],
             self._kv_cache_config,
             seq_lens_cpu_upper_bound=torch.as_tensor(rows.length_bounds, dtype=torch.int32),
-            positions=rows.positions,
+            positions=rows.positions if rows.positions.ndim == 1 else rows.positions[0],
         )
-        return self._forward(
-            rows.tokens.int(), rows.positions, metadata, dict.fromkeys(self.layer_names, rows.places)
-        )
+        places = dict.fromkeys(self.layer_names, rows.places)
+        return self._forward(rows.tokens.int(), rows.positions, metadata, places, rows.shown)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Next-token logits [n, logits_size], the same on every rank."""
@@ -161,13 +173,29 @@ class Drafter:
         return logits
 
     def dummy_run(self, num_tokens: int, num_logits: int) -> Tensor:
-        """A forward without attention, to measure memory or compile; logits [num_logits, logits_size]."""
+        """A forward without attention, to measure memory or compile; logits [num_logits, logits_size].
+
+        The first is the one that vLLM measures: before it, the tower looks at the largest image.
+        """
+        if self.sight is not None and not self._has_looked:
+            self._has_looked = True
+            self.sight.run(largest_image(self.config.model_config))
         num_tokens = min(num_tokens, self.max_tokens)
         tokens = torch.zeros(num_tokens, dtype=torch.int32, device=self.device)
         hidden = self._forward(tokens, tokens.long(), None, {})
         return self.logits(hidden[:1].expand(num_logits, -1).contiguous())
 
-    def _forward(self, tokens: Tensor, positions: Tensor, metadata: Any, places: dict[str, Tensor]) -> Tensor:
+    def _forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        metadata: Any,
+        places: dict[str, Tensor],
+        shown: Sequence[Shown] = (),
+    ) -> Tensor:
+        inputs: dict[str, Any] = {"input_ids": tokens}
+        if self.sight is not None:  # always embedded: a compiled model takes ids or embeddings, not both
+            inputs = {"input_ids": None, "inputs_embeds": self.sight.embed(tokens, shown)}
         with set_forward_context(
             metadata,
             self.config,
@@ -176,8 +204,15 @@ class Drafter:
             slot_mapping=places,
             batch_descriptor=BatchDescriptor(len(tokens)),
         ):
-            hidden: Tensor = self._model(input_ids=tokens, positions=positions)
+            hidden: Tensor = self._model(positions=self._all_dims(positions), **inputs)
         return hidden
+
+    def _all_dims(self, positions: Tensor) -> Tensor:
+        """Positions as the model takes them: for M-RoPE with a row for each dimension, equal for text."""
+        model = self.config.model_config
+        if not model.uses_mrope or positions.ndim > 1:
+            return positions
+        return positions.expand(model.mrope_num_dims, -1).contiguous()
 
     def _layers(self) -> dict[str, Any]:
         layers: dict[str, Any] = get_layers_from_vllm_config(self.config, AttentionLayerBase)

@@ -10,10 +10,11 @@ from asymspec_agents.decoding.modes import Rule
 from asymspec_agents.decoding.rule import verify_block
 
 from .budget import verifier_bytes
-from .compat import drafter_shape, limits
+from .compat import drafter_shape, family_of, limits
 from .compat_worker import cached_tokenizer_from_config
 from .config import PluginConfig
 from .drafter import Drafter
+from .foreign_rounds import ForeignRounds
 from .plan import StepPlan
 from .reporting import COUNTS_ATTRIBUTE, CountsOnTheWay, with_counts
 from .rounds import Rounds
@@ -41,6 +42,7 @@ class Drafting:
             max_tokens=self._plugin.idle_prefill_tokens,
             max_rows=max(2 * self.num_slots, vllm_config.scheduler_config.max_num_seqs),
             max_positions=self._max_positions,
+            plugin=self._plugin,
         )
         self._rounds: Rounds | None = None
         self._counts: CountsOnTheWay | None = None
@@ -56,8 +58,11 @@ class Drafting:
         """Loads the drafter and makes the buffers, so that memory profiling counts both."""
         self.drafter.load()
         config = self._vllm_config
+        family = family_of(config)
         drafter_size = self.drafter.config.model_config.get_vocab_size()
-        sizes = [drafter_size, config.model_config.get_vocab_size()]
+        sizes = [config.model_config.get_vocab_size()]
+        if family is None:
+            sizes.append(drafter_size)
         tokenizer = cached_tokenizer_from_config(config.model_config)
         if tokenizer is not None:
             sizes.append(tokenizer.max_token_id + 1)
@@ -65,11 +70,15 @@ class Drafting:
             num_requests=self.num_slots,
             num_places=config.speculative_config.num_speculative_tokens + 1,
             vocab_size=min(sizes),
-            logits_size=drafter_size,
+            logits_size=drafter_size if family is None else family.num_ids,
             max_positions=self._max_positions,
             block_size=config.cache_config.block_size,
         )
-        self._rounds = Rounds(self.drafter, shape, self.drafter.logits_dtype, self._device)
+        dtype, device = self.drafter.logits_dtype, self._device
+        if family is None:
+            self._rounds = Rounds(self.drafter, shape, dtype, device)
+        else:
+            self._rounds = ForeignRounds(self.drafter, shape, dtype, device, family)
 
     def without_own_layers(self, specs: dict[str, Any]) -> dict[str, Any]:
         """A runner's KV cache specification less the drafter's layers, whose cache is the pool."""
@@ -83,7 +92,8 @@ class Drafting:
 
     def verifier_bytes(self, available_bytes: int) -> int:
         """What of the memory for keys and values is the verifier's."""
-        return verifier_bytes(self._plugin, available_bytes)
+        kept = self._plugin.image_cache_bytes if self.drafter.sight is not None else 0
+        return verifier_bytes(self._plugin, available_bytes, kept)
 
     def begin_step(self, scheduler_output: Any) -> None:
         """Does the step's plan. Steps that vLLM makes up to warm itself up bring none."""
@@ -106,7 +116,7 @@ class Drafting:
     def dummy_run(self, num_tokens: int) -> None:
         """The largest work of a step without requests: for measuring memory and for compiling."""
         shape = self.rounds.shape
-        logits = self.drafter.dummy_run(num_tokens, 2 * shape.num_requests)
+        logits = self.rounds.shared(self.drafter.dummy_run(num_tokens, 2 * shape.num_requests))
         block = logits[: shape.num_requests, None].expand(-1, shape.num_places, -1).contiguous()
         drafts = torch.zeros(block.shape[:2], dtype=torch.int64, device=block.device)
         verify_block(Rule(), drafts, block, block, block, vocab_size=shape.vocab_size)

@@ -26,6 +26,7 @@ from asymspec_agents.decoding.modes import MAX_DRAFT_TOKENS
 from asymspec_agents.errors import ConfigurationError
 
 from .config import CONFIG_KEY, PluginConfig
+from .vocabularies import Vocabularies
 
 __all__ = ["CPU_MEMORY_SHARE", "SCHEDULER_CLASS", "WORKER_CLASS", "Launch", "is_cpu_memory_set"]
 
@@ -39,6 +40,7 @@ WORKER_CLASS = "vllm_asymspec.worker.AsymSpecWorker"
 SCHEDULER_CLASS = "vllm_asymspec.scheduler_choice.AnyAsymSpecScheduler"
 
 OURS = ("--worker-cls", "--scheduler-cls")
+ASYNC, IN_TURN = "--async-scheduling", "--no-async-scheduling"
 MERGED = {"-sc": "--speculative-config"}
 TENSOR_PARALLEL = {"-tp": "--tensor-parallel-size"}
 MIN_ABBREVIATION = 9  # argparse takes any unambiguous beginning of a flag, `--spec…` among them
@@ -50,8 +52,8 @@ class Launch:
 
     `settings` are those of PluginConfig that were given; `arguments` are vLLM's own flags. `served_name`: the
     verifier's name in the API where it is not `verifier`. `memory_share`: the worker's share of the memory
-    where flags and configuration file say nothing of it, None for vLLM's own default. Raises
-    ConfigurationError for a flag that contradicts what this plugin needs.
+    where flags and configuration file say nothing of it, None for vLLM's own default. `vocabularies`: what
+    both models' need. Raises ConfigurationError for a flag that contradicts what this plugin needs.
     """
 
     verifier: str
@@ -61,6 +63,7 @@ class Launch:
     served_name: str | None = None
     memory_share: float | None = None
     arguments: Sequence[str] = ()
+    vocabularies: Vocabularies = field(default_factory=Vocabularies)
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_draft_tokens <= MAX_DRAFT_TOKENS:
@@ -71,6 +74,11 @@ class Launch:
             for value in _given(self.arguments, flag):
                 reason = "the model is named first" if flag == "--model" else "`asymspec vllm serve` sets it"
                 raise ConfigurationError(f"{flag} {value}: {reason}; to set it, start `vllm serve` yourself")
+        if self.vocabularies.needs_first_runner and list(_given(self.arguments, ASYNC)):
+            raise ConfigurationError(
+                f"{ASYNC}: vLLM takes a pair with different numbers of rows on its first model runner only, "
+                "which drafts in turn; leave it out, or pad the drafter (asymspec vllm pad-drafter)"
+            )
         for path in _given(self.arguments, "--config"):
             _check_config_file(Path(path))
 
@@ -90,6 +98,8 @@ class Launch:
             arguments += ["--served-model-name", self.served_name]
         if self.memory_share is not None and not self._is_memory_set():
             arguments += ["--gpu-memory-utilization", str(self.memory_share)]
+        if self.vocabularies.needs_first_runner and not list(_given(rest, IN_TURN)):
+            arguments.append(IN_TURN)
         return [*arguments, *rest]
 
     def _is_memory_set(self) -> bool:
@@ -105,6 +115,7 @@ class Launch:
             "model": self.drafter,
             "num_speculative_tokens": self.num_draft_tokens,
             "draft_tensor_parallel_size": self._tensor_parallel_size(),
+            **self.vocabularies.speculative,
         }
         return _merged(
             needed, {name.replace("-", "_"): given[name] for name in given}, "--speculative-config"
@@ -114,7 +125,12 @@ class Launch:
         ours = given.get(CONFIG_KEY, {})
         if not isinstance(ours, Mapping):
             raise ConfigurationError(f"--additional-config: {CONFIG_KEY}={ours!r} is not an object")
-        additional = {**given, CONFIG_KEY: _merged(self.settings, ours, f"--additional-config {CONFIG_KEY}")}
+        additional = {
+            **given,
+            CONFIG_KEY: _merged(
+                {**self.settings, **self.vocabularies.settings}, ours, f"--additional-config {CONFIG_KEY}"
+            ),
+        }
         PluginConfig.of(additional)
         return additional
 

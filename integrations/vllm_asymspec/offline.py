@@ -19,6 +19,7 @@ from asymspec_agents.protocol import AsymSpecOptions, AsymSpecReport
 
 from .config import CONFIG_KEY, PluginConfig
 from .launch import SCHEDULER_CLASS, WORKER_CLASS
+from .vocabularies import Vocabularies
 from .wire_args import EXTRA_ARG, AsymSpecArgs, pack_ids
 
 __all__ = ["engine_arguments", "report_of_counts", "report_of_output", "sampling_params"]
@@ -30,11 +31,18 @@ def engine_arguments(
     num_draft_tokens: int = 2,
     tensor_parallel_size: int = 1,
     settings: Mapping[str, Any] | None = None,
+    vocabularies: Vocabularies | None = None,
 ) -> dict[str, Any]:
-    """Arguments of `vllm.LLM` or AsyncEngineArgs, beside the model's; `settings` are PluginConfig's."""
-    additional = {CONFIG_KEY: dict(settings or {})}
+    """Arguments of `vllm.LLM` or AsyncEngineArgs, beside the model's; `settings` are PluginConfig's.
+
+    `vocabularies` are needed for a drafter of another family: `Vocabularies.of(verifier, drafter, "auto")`.
+    """
+    vocabularies = vocabularies or Vocabularies()
+    additional = {CONFIG_KEY: {**(settings or {}), **vocabularies.settings}}
     PluginConfig.of(additional)
+    scheduling = {"async_scheduling": False} if vocabularies.needs_first_runner else {}
     return {
+        **scheduling,
         "worker_cls": WORKER_CLASS,
         "scheduler_cls": SCHEDULER_CLASS,
         "tensor_parallel_size": tensor_parallel_size,
@@ -43,6 +51,7 @@ def engine_arguments(
             "model": drafter,
             "num_speculative_tokens": num_draft_tokens,
             "draft_tensor_parallel_size": tensor_parallel_size,
+            **vocabularies.speculative,
         },
         "additional_config": additional,
     }
@@ -53,10 +62,13 @@ def sampling_params(
     options: AsymSpecOptions | None = None,
     *,
     cache_salt: str | None = None,
+    base_ids: Sequence[int] = (),
     **fields: Any,
 ) -> Any:
     """vLLM's SamplingParams of a request whose prompt is the compressed view and whose full view is this.
 
+    For a drafter of another family both are in its own tokens: `full_ids`, and `base_ids` for the compressed
+    view, whose tokens for the verifier are the prompt.
     `fields` are further ones of SamplingParams; decoding is greedy, so a temperature raises
     ConfigurationError.
     """
@@ -66,7 +78,9 @@ def sampling_params(
         )
     from vllm import SamplingParams
 
-    argument = AsymSpecArgs(pack_ids(full_ids), options or AsymSpecOptions(), cache_salt).pack()
+    argument = AsymSpecArgs(
+        pack_ids(full_ids), options or AsymSpecOptions(), cache_salt, base_ids=pack_ids(base_ids)
+    ).pack()
     extra = {**(fields.pop("extra_args", None) or {}), EXTRA_ARG: argument}
     return SamplingParams(**{**fields, "temperature": 0.0}, extra_args=extra)
 

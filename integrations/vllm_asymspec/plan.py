@@ -19,11 +19,24 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["COUNTS", "Blocks", "Chunk", "NewRequest", "StepCounts", "StepPlan", "ViewName"]
+__all__ = ["COUNTS", "Blocks", "Chunk", "NewRequest", "OwnTokens", "StepCounts", "StepPlan", "ViewName"]
 
 ViewName = Literal["full", "base"]
 
 COUNTS = ("places", "accepted", "fused", "bonus", "judged", "divergence_sum")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTokens:
+    """What a drafter of another family reads of a request in its own tokens.
+
+    `prompt_len` is the length of the compressed prompt, `tail` its last two ids. `answer` is the answer so
+    far of a resumed request, in the verifier's ids (int32).
+    """
+
+    prompt_len: int
+    tail: tuple[int, ...]
+    answer: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +49,9 @@ class NewRequest:
     again, and the two prompts need not end alike. `options` are the fields of AsymSpecOptions as given.
     `strict`: the views are identical, so the rule is `strict` whatever the options say. Without `has_base`
     there is no base view; a rule that needs one takes the full view's logits for it, as the views are then
-    identical.
+    identical. `images` are those of the full prompt (see images.py), without data where the drafter need not
+    look at them again; `full_ids` is that prompt, given where it has any, for their positions. `own` is there
+    for a drafter of another family: `delta` and `full_tail` are in its tokens then, too.
     """
 
     req_id: str
@@ -46,6 +61,9 @@ class NewRequest:
     full_tail: tuple[int, ...]
     options: dict[str, Any]
     strict: bool
+    images: tuple[Any, ...] = ()
+    full_ids: bytes = b""
+    own: OwnTokens | None = None
 
 
 @dataclass(frozen=True, slots=True)

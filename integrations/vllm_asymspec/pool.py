@@ -1,9 +1,9 @@
 """The blocks of the drafter's keys and values: who has which, and which free ones still hold a known prefix.
 
-A full block of a prompt gets a name, the hash of all tokens up to its end and of the salt. A request whose
-view begins with the same tokens takes the named blocks instead of computing them. Free blocks keep their
-names until they are needed for something else, the least recently used first. Both views of a request, and
-all requests of one salt, share blocks; a named block is never written again.
+A full block of a prompt gets a name, the hash of all tokens up to its end, of the images they stand for, and
+of the salt. A request whose view begins with the same takes the named blocks instead of computing them. Free
+blocks keep their names until they are needed for something else, the least recently used first. Both views of
+a request, and all requests of one salt, share blocks; a named block is never written again.
 
 Pure bookkeeping: the tensors are the worker's.
 """
@@ -14,18 +14,29 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 
+from .images import Span
+
 __all__ = ["BlockPool", "block_hashes"]
 
 BYTES_PER_ID = 4
 
 
-def block_hashes(ids: bytes, block_size: int, salt: str | None) -> Iterator[bytes]:
-    """The names of the full blocks of int32 ids, in order; each depends on every token before its end."""
+def block_hashes(
+    ids: bytes, block_size: int, salt: str | None, images: Sequence[Span] = ()
+) -> Iterator[bytes]:
+    """The names of the full blocks of int32 ids, in order; each depends on every token before its end.
+
+    The tokens that stand for an image are the same for all of them, so its content is part of the name.
+    """
     previous = hashlib.sha256(b"none" if salt is None else b"salt" + salt.encode("utf-8", "surrogatepass"))
     step = block_size * BYTES_PER_ID
     for start in range(0, len(ids) - step + 1, step):
         name = hashlib.sha256(previous.digest())
         name.update(ids[start : start + step])
+        first, last = start // BYTES_PER_ID, start // BYTES_PER_ID + block_size
+        for image in images:
+            if image.start < last and first < image.stop:
+                name.update(image.key(first))
         previous = name
         yield name.digest()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -18,10 +18,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .judging import PendingCounts, Verdict, judge
+from .pieces import Piece, positions_of
 from .plan import Chunk, StepPlan
+from .seen import Shown
 from .slots import TAIL, VIEWS, LastRound, Shape, Slots, on_device
 
-__all__ = ["ReadsRows", "Rounds", "Rows"]
+if TYPE_CHECKING:
+    from .sight import Sight
+
+__all__ = ["ReadsRows", "Round", "Rounds", "Rows"]
 
 Lengths = NDArray[np.int64]
 
@@ -30,9 +35,10 @@ Lengths = NDArray[np.int64]
 class Rows:
     """Tokens of several sequences for one forward, each behind what its blocks hold already.
 
-    tokens, positions, places (where in the pool their keys and values go): [N]. tables [R, W]: the blocks of
-    each sequence. lengths [R]: with the new tokens. query_lens and length_bounds [R], on the host: new tokens
-    of each sequence, and a length none exceeds.
+    tokens and places (where in the pool their keys and values go): [N]. positions: [N], or [dims, N]; in a
+    sequence with images they need not be the tokens' places in it. tables [R, W]: the blocks of each
+    sequence. lengths [R]: with the new tokens. query_lens and length_bounds [R], on the host: new tokens of
+    each sequence, and a length none exceeds. shown: which tokens stand for images.
     """
 
     tokens: Tensor
@@ -42,6 +48,7 @@ class Rows:
     lengths: Tensor
     query_lens: Lengths
     length_bounds: Lengths
+    shown: Sequence[Shown] = ()
 
 
 class ReadsRows(Protocol):
@@ -50,6 +57,11 @@ class ReadsRows(Protocol):
     @property
     def max_tokens(self) -> int:
         """The most tokens of one forward."""
+        ...
+
+    @property
+    def sight(self) -> Sight | None:
+        """How it sees images; None if it doesn't."""
         ...
 
     def read(self, rows: Rows) -> Tensor:
@@ -84,12 +96,13 @@ class Rounds:
     def apply(self, plan: StepPlan) -> None:
         """Does a step's plan: requests forgotten and made, tables extended, chunks read."""
         self.slots.apply(plan)
+        self._see(plan)
         self._prefill(sorted(plan.chunks, key=lambda chunk: len(chunk.ids)))
 
     def propose(
         self,
         req_ids: Sequence[str],
-        last_two: Tensor,
+        last: Tensor,
         base_len: Tensor,
         base_len_bound: Lengths,
         *,
@@ -97,21 +110,33 @@ class Rounds:
     ) -> None:
         """Drafts `places` tokens for each request, with both views' logits at each.
 
-        last_two [R, 2]: the last committed tokens (the first is ignored where there is one only). base_len
-        [R], on the device: tokens of the compressed view, answer included; base_len_bound [R], on the host:
-        no less than it, and equal to it where the answer is still empty.
+        last [R, T]: the last committed tokens, two at least and as many as are new since the last round
+        (what would lie before the sequence is ignored). base_len [R], on the device: tokens of the
+        compressed view, answer included; base_len_bound [R], on the host: no less than it, and equal to it
+        where the answer is still empty.
         """
         if not req_ids:
             return
-        rounds = _Round(self, req_ids, base_len, base_len_bound)
-        hidden = rounds.read_last_two(last_two)
+        one = Round(self, req_ids, base_len, base_len_bound)
+        self.draft(req_ids, one, one.read_last_two(last[:, -TAIL:]), places)
+
+    def draft(self, req_ids: Sequence[str], one: Round, hidden: Tensor, places: int) -> None:
+        """Drafts in a round whose rows are read up to their last token; hidden [rows, h] behind that."""
         for place in range(places):
-            drafts = rounds.keep(place, self.drafter.logits(hidden))
+            drafts = one.keep(place, self.shared(self.drafter.logits(hidden)))
             if place + 1 < places:
-                hidden = rounds.read_draft(place, drafts)
+                hidden = one.read_draft(place, self.native(drafts))
         for req_id in req_ids:
             max_read = places if self.has_round(req_id) else 0
             self.slots.last_rounds[req_id] = LastRound(places, max_read)
+
+    def shared(self, logits: Tensor) -> Tensor:
+        """The drafter's logits over the verifier's ids."""
+        return logits
+
+    def native(self, drafts: Tensor) -> Tensor:
+        """Drafts, which are ids of the verifier's, in the drafter's."""
+        return drafts
 
     def num_places(self, req_ids: Sequence[str]) -> int:
         """Places a round of these requests needs."""
@@ -136,56 +161,81 @@ class Rounds:
         pending, self._pending = self._pending, []
         return PendingCounts.joined(pending) if pending else None
 
+    def _see(self, plan: StepPlan) -> None:
+        """Finds the positions of new full views that have images."""
+        with_images = [new for new in plan.new if new.images]
+        if with_images and self.drafter.sight is None:
+            raise RuntimeError(f"{with_images[0].req_id} has images, and the drafter sees none")
+        sight: Any = self.drafter.sight
+        self.slots.see({new.req_id: sight.view(new.full_ids, new.images) for new in with_images})
+
     def _prefill(self, chunks: Sequence[Chunk]) -> None:
         """Reads chunks, as many tokens a forward as the drafter takes."""
-        batch: list[tuple[int, int, NDArray[np.int64]]] = []  # table row, first position, ids
+        batch: list[Piece] = []
         room = self.drafter.max_tokens
         for chunk in chunks:
             row = self.slots.table_row(chunk.req_id, chunk.view)
+            seen = self.slots.seen(chunk.req_id, chunk.view)
             ids, start = np.frombuffer(chunk.ids, dtype="<i4").astype(np.int64), chunk.start
             while len(ids):
-                piece, ids = ids[:room], ids[room:]
-                batch.append((row, start, piece))
-                start += len(piece)
-                room -= len(piece)
+                piece, ids = Piece(row, start, ids[:room], seen), ids[room:]
+                batch.append(piece)
+                start = piece.stop
+                room -= len(piece.ids)
                 if room == 0:
                     self._read_pieces(batch)
                     batch, room = [], self.drafter.max_tokens
         if batch:
             self._read_pieces(batch)
 
-    def _read_pieces(self, pieces: Sequence[tuple[int, int, NDArray[np.int64]]]) -> None:
-        query_lens = np.array([len(ids) for _, _, ids in pieces])
-        lengths = np.array([start for _, start, _ in pieces]) + query_lens
-        positions = np.concatenate([start + np.arange(len(ids)) for _, start, ids in pieces])
+    def _read_pieces(self, pieces: Sequence[Piece]) -> None:
+        query_lens = np.array([len(piece.ids) for piece in pieces])
+        lengths = np.array([piece.stop for piece in pieces])
+        places = np.concatenate([np.arange(piece.start, piece.stop) for piece in pieces])
+        starts = np.cumsum(query_lens) - query_lens
+        shown: list[Shown] = []
+        for piece, at in zip(pieces, starts, strict=True):
+            if piece.seen is not None:
+                shown += piece.seen.shown(piece.start, piece.stop, int(at))
         self.drafter.read(
             self.rows(
-                on_device(np.concatenate([ids for _, _, ids in pieces]), torch.int64, self.device),
-                on_device(positions, torch.int64, self.device),
-                on_device([row for row, _, _ in pieces], torch.int64, self.device),
+                on_device(np.concatenate([piece.ids for piece in pieces]), torch.int64, self.device),
+                on_device(places, torch.int64, self.device),
+                on_device([piece.row for piece in pieces], torch.int64, self.device),
                 on_device(lengths, torch.int64, self.device),
                 query_lens,
                 lengths,
+                positions=on_device(positions_of(pieces), torch.int64, self.device),
+                shown=shown,
             )
         )
+        for piece in pieces:
+            if piece.seen is not None:
+                piece.seen.forget(piece.stop)
 
     def rows(
         self,
         tokens: Tensor,
-        positions: Tensor,
+        in_view: Tensor,
         table_rows: Tensor,
         lengths: Tensor,
         query_lens: Lengths,
         bounds: Lengths,
+        *,
+        positions: Tensor,
+        shown: Sequence[Shown] = (),
     ) -> Rows:
-        """Rows with their tables and places. Positions beyond the drafter's are never judged: any will do."""
+        """Rows with their tables and places. `in_view`: the tokens' places in their views, [N].
+
+        Places beyond the drafter's positions are never judged: any will do.
+        """
         block_size, longest = self.shape.block_size, self.shape.max_positions
         bounds = np.minimum(bounds, longest)
         width = min(-(-int(bounds.max()) // block_size), self.shape.table_width)
         tables = self.slots.tables[table_rows]  # [R, table_width]
         row_of = on_device(np.repeat(np.arange(len(query_lens)), query_lens), torch.int64, self.device)
-        column = (positions // block_size).clamp(max=self.shape.table_width - 1)
-        places = tables[row_of, column].long() * block_size + positions % block_size
+        column = (in_view // block_size).clamp(max=self.shape.table_width - 1)
+        places = tables[row_of, column].long() * block_size + in_view % block_size
         return Rows(
             tokens,
             positions.clamp(max=longest - 1),
@@ -194,10 +244,11 @@ class Rounds:
             torch.minimum(lengths, on_device(bounds, torch.int64, self.device)).int(),
             query_lens,
             bounds,
+            shown,
         )
 
 
-class _Round:
+class Round:
     """One round in the making. Rows: all full views, then the base views of the requests that have one."""
 
     def __init__(
@@ -208,6 +259,7 @@ class _Round:
         views = [(i, "full") for i in range(len(requests))]
         views += [(i, "base") for i, request in enumerate(requests) if request.has_base]
         shared = [i for i, request in enumerate(requests) if not request.has_base and request.kind.needs_base]
+        self.views = [(req_ids[i], view) for i, view in views]
         self._rounds = rounds
         self._slots = slots
         self._slot = slots.rows(req_ids)  # [R]
@@ -221,6 +273,7 @@ class _Round:
         self._base_len = base_len
         delta = torch.where(self._is_full, slots.deltas[self._slot[self._of]], 0)
         self._lengths = base_len[self._of] + delta  # [rows]
+        self._shifts = torch.where(self._is_full, slots.shifts[self._slot[self._of]], 0)  # [rows]
         self._bounds = np.array(
             [requests[i].length(int(base_len_bound[i]), view) for i, view in views], dtype=np.int64
         )
@@ -236,31 +289,37 @@ class _Round:
         own = slots.tails[self._slot].gather(1, (from_prompt_end + TAIL).clamp(0, TAIL - 1))
         full = torch.where(from_prompt_end < 0, own, last_two)
         tokens = torch.where(self._is_full[:, None], full[self._of], last_two[self._of])  # [rows, 2]
-        positions = self._lengths[:, None] + behind
+        places = self._lengths[:, None] + behind
+        positions = places + self._shifts[:, None]
         query_lens = np.minimum(self._bounds, TAIL)
         if (query_lens == TAIL).all():
-            flat_tokens, flat_positions = tokens.flatten(), positions.flatten()
+            flat = tokens.flatten(), places.flatten(), positions.flatten()
             last = torch.arange(TAIL - 1, tokens.numel(), TAIL, device=tokens.device)
         else:
             is_read = (TAIL - np.arange(TAIL))[None, :] <= query_lens[:, None]
             read = on_device(np.flatnonzero(is_read), torch.int64, tokens.device)
-            flat_tokens, flat_positions = tokens.flatten()[read], positions.flatten()[read]
+            flat = tokens.flatten()[read], places.flatten()[read], positions.flatten()[read]
             last = on_device(np.cumsum(query_lens) - 1, torch.int64, tokens.device)
         rows = self._rounds.rows(
-            flat_tokens, flat_positions, self._table_rows, self._lengths, query_lens, self._bounds
+            *flat[:2], self._table_rows, self._lengths, query_lens, self._bounds, positions=flat[2]
         )
         return self._rounds.drafter.read(rows)[last]
 
     def read_draft(self, place: int, drafts: Tensor) -> Tensor:
-        """Reads every view's proposal at `place`; hidden states behind it [rows, h]."""
+        """Reads every view's proposal [R] at `place`; hidden states behind it [rows, h]."""
+        return self.read_one(place, drafts[self._of])
+
+    def read_one(self, place: int, tokens: Tensor) -> Tensor:
+        """Reads a token [rows] of each view, at `place` behind its last one or, with -1, that one itself."""
         new = place + 1
         rows = self._rounds.rows(
-            drafts[self._of],
+            tokens,
             self._lengths + place,
             self._table_rows,
             self._lengths + new,
             np.ones(len(self._bounds), dtype=np.int64),
             self._bounds + new,
+            positions=self._lengths + place + self._shifts,
         )
         return self._rounds.drafter.read(rows)
 

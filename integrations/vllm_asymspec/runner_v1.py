@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .compat_worker import draft_model_proposer
+from .compat_worker import as_if_one_vocabulary, draft_model_proposer
 from .drafting import Drafting
 from .rounds import Rounds
 from .slots import TAIL, on_device
+from .vision import as_if_text_only
 
 __all__ = ["runner_v1"]
 
@@ -58,7 +59,8 @@ class _AsymSpecRunner:
     """Mixed into a runner of vLLM's."""
 
     def __init__(self, vllm_config: Any, device: torch.device) -> None:
-        super().__init__(vllm_config, device)  # type: ignore[call-arg]
+        with as_if_one_vocabulary(vllm_config), as_if_text_only(vllm_config):
+            super().__init__(vllm_config, device)  # type: ignore[call-arg]
         self._drafting = Drafting(vllm_config, device)
         self.drafter = _proposer(self._drafting)
 
@@ -118,10 +120,10 @@ class _AsymSpecRunner:
             num_sampled = (sampled >= 0).sum(dim=1)  # [R]
             before = self._lengths(rows)
             known = torch.cat([self._last_two(rows), sampled], dim=1)  # [R, 2 + T]
-            ends = num_sampled[:, None] + torch.arange(TAIL, device=drafts.device)
+            last = num_sampled[:, None] + torch.arange(-sampled.shape[1], TAIL, device=drafts.device)
             self._rounds.propose(
                 names,
-                known.gather(1, ends),
+                known.gather(1, last.clamp(min=0)),
                 on_device(before, torch.int64, drafts.device) + num_sampled,
                 before + sampled.shape[1],
                 places=self._rounds.num_places(names),

@@ -96,7 +96,8 @@ class _AsymSpecRunner:
         states = self.req_states  # type: ignore[attr-defined]
         index = input_batch.idx_mapping[on_device(rows, torch.int64, input_batch.idx_mapping.device)]
         length = states.total_len.gpu[index].long()
-        tail = length[:, None] + torch.arange(-TAIL, 0, device=length.device)
+        num_last = max(TAIL, self._rounds.shape.num_places)
+        tail = length[:, None] + torch.arange(-num_last, 0, device=length.device)
         self._rounds.propose(
             [input_batch.req_ids[row] for row in rows],
             states.all_token_ids.gpu[index[:, None], tail.clamp(min=0)].long(),

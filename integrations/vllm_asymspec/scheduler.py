@@ -14,9 +14,10 @@ import time
 from collections import deque
 from typing import Any
 
-from asymspec_agents.errors import AsymSpecError, ConfigurationError
+from asymspec_agents.decoding.vocab import check_rule
+from asymspec_agents.errors import AsymSpecError, ConfigurationError, UnsupportedRequestError
 
-from .admission import check_engine_request, check_request
+from .admission import check_engine_request, check_own_ids, check_request
 from .compat import (
     AsyncScheduler,
     EngineCoreOutput,
@@ -26,11 +27,17 @@ from .compat import (
     RequestStatus,
     Scheduler,
     SchedulingPolicy,
+    end_at,
+    family_of,
     limits,
+    take_images,
+    unread_images,
 )
 from .config import PluginConfig
+from .images import check_places, spans_of
 from .tally import Tally
 from .views import Views
+from .vision import sees_images
 from .warming import WarmingQueue, shares
 from .wire_args import EXTRA_ARG, AsymSpecArgs, pack_ids
 
@@ -51,9 +58,12 @@ class SchedulingWithViews(_Base):  # type: ignore[misc]
             )
         config = PluginConfig.of(self.vllm_config.additional_config)
         self._plugin_config = config
+        self._family = family_of(self.vllm_config)
         self._views = Views(
             limits(self.vllm_config, self.kv_cache_config),
             config.num_slots(self.scheduler_config.max_num_seqs),
+            unread_images(self.vllm_config),
+            self._family,
         )
         self._warming = WarmingQueue(by_priority=self.policy == SchedulingPolicy.PRIORITY)
         self._refused: dict[str, tuple[Request, str]] = {}
@@ -79,15 +89,28 @@ class SchedulingWithViews(_Base):  # type: ignore[misc]
         args = AsymSpecArgs.of(None if params is None else params.extra_args)
         if args is None:
             return
+        images = take_images(request) if args.num_images else ()
+        if images and not sees_images(self.vllm_config):
+            raise UnsupportedRequestError("images in the full view: this server's drafter reads text only")
+        if len(images) != args.num_images:
+            raise ConfigurationError(
+                f"asymspec.num_images={args.num_images}, but {len(images)} came with the request"
+            )
+        check_places(spans_of(images), args.num_full_tokens)
         has_processed_logits = bool(self.vllm_config.use_v2_model_runner)
         check_engine_request(request, has_processed_logits=has_processed_logits)
         compressed_ids = pack_ids(request.prompt_token_ids)
+        check_own_ids(args, has_own=self._family is not None)
+        if self._family is not None:
+            check_rule(args.options.rule())
         most = self.max_model_len - request.num_prompt_tokens  # where vLLM ends any answer
         num_answer = max(min(request.max_tokens, most), 1)
         check_request(self._views.limits, args, compressed_ids, num_answer)
         salts = [salt for salt in (args.salt, request.cache_salt) if salt is not None]
-        self._views.add(request.request_id, args, compressed_ids, repr(salts) if salts else None)
+        self._views.add(request.request_id, args, compressed_ids, repr(salts) if salts else None, images)
         self._warming.register(request)
+        if self._family is not None:
+            end_at(request, self._family.end_ids)
 
     def _enqueue_waiting_request(self, request: Request) -> None:
         if request.request_id in self._views:
@@ -161,6 +184,17 @@ class SchedulingWithViews(_Base):  # type: ignore[misc]
                     output.kv_transfer_params = {EXTRA_ARG: self._report(tally)}
         self._refuse(outputs)
         return outputs
+
+    def _update_request_with_output(
+        self, request: Request, new_token_ids: list[int], *further: Any, **named: Any
+    ) -> Any:
+        if request.request_id in self._views:
+            num_fitting = self._views.write(request.request_id, new_token_ids)
+            if (
+                num_fitting is not None
+            ):  # the drafter spelled the answer with more tokens than it has room for
+                request.max_tokens = min(request.max_tokens, request.num_output_tokens + num_fitting)
+        return super()._update_request_with_output(request, new_token_ids, *further, **named)
 
     def _count(self, scheduler_output: Any, model_runner_output: Any) -> dict[str, Tally]:
         """The tallies of the step's requests, with what the worker counted at this step."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from asymspec_agents.decoding.rule import RowParameters
 from asymspec_agents.protocol import AsymSpecOptions
 
 from .plan import Blocks, NewRequest, StepPlan
+from .seen import SeenView
 
 __all__ = ["LastRound", "Shape", "SlotRequest", "Slots", "on_device"]
 
@@ -108,6 +109,8 @@ class Slots:
         self._requests: dict[str, SlotRequest] = {}
         self._num_blocks = [0] * (2 * num_requests)
         self.last_rounds: dict[str, LastRound] = {}  # of the requests that had one
+        self.shifts = torch.zeros(num_requests, dtype=torch.int64, device=device)
+        self._seen: dict[str, SeenView] = {}
 
     def __contains__(self, req_id: object) -> bool:
         return req_id in self._slot_of
@@ -127,6 +130,17 @@ class Slots:
         """The row of `tables` that is this view's."""
         return 2 * self._slot_of[req_id] + VIEWS.index(view)
 
+    def see(self, views: Mapping[str, SeenView]) -> None:
+        """The requests' full views have images: what positions they make of the tokens."""
+        if views:
+            self._seen.update(views)
+            shifts = self._ints([seen.shift for seen in views.values()])
+            self.shifts[self.rows(list(views))] = shifts
+
+    def seen(self, req_id: str, view: str) -> SeenView | None:
+        """A view with images; None for one of text."""
+        return self._seen.get(req_id) if view == "full" else None
+
     def parameters(self, rows: Tensor) -> RowParameters:
         """The numbers of those slots' rules."""
         return RowParameters(*self.numbers[rows].unbind(dim=1))
@@ -143,6 +157,7 @@ class Slots:
         if slot is not None:
             del self._requests[req_id]
             self.last_rounds.pop(req_id, None)
+            self._seen.pop(req_id, None)
             self._free.append(slot)
 
     def _add(self, requests: Sequence[NewRequest]) -> None:
@@ -161,6 +176,7 @@ class Slots:
             numbers.append((rule.beta, rule.gamma, rule.slack, scale, rule.plausibility))
             tails.append(((0,) * TAIL + tuple(new.full_tail))[-TAIL:])
         rows = self.rows([new.req_id for new in requests])
+        self.shifts[rows] = 0
         self.deltas[rows] = self._ints([new.delta for new in requests])
         self.prompt_lens[rows] = self._ints([new.prompt_len for new in requests])
         self.tails[rows] = self._ints(tails)

@@ -8,6 +8,10 @@ from typing import Any
 from asymspec_agents.decoding.modes import MAX_DRAFT_TOKENS
 from asymspec_agents.errors import ConfigurationError
 
+from .compat import family_of
+from .config import PluginConfig
+from .vision import image_processor
+
 __all__ = ["refuse_unsupported"]
 
 SCHEDULERS = "vllm_asymspec.scheduler"
@@ -23,7 +27,9 @@ def refuse_unsupported(vllm_config: Any) -> None:
         )
     parts = (
         _speculation(spec),
+        _vocabularies(vllm_config, spec),
         _drafter(spec.draft_model_config),
+        _vision(spec.draft_model_config),
         _features(vllm_config),
         _scheduling(vllm_config),
         _parallelism(vllm_config, spec),
@@ -41,10 +47,22 @@ def _speculation(spec: Any) -> Iterator[str]:
         ("num_speculative_tokens_per_batch_size", "the number of drafts is fixed"),
         ("parallel_drafting", "drafts are made one after the other"),
         ("enable_adaptive_verification", "the verifier reads as many drafts as each request asks for"),
-        ("use_heterogeneous_vocab", "drafter and verifier must share their vocabulary"),
     ):
         if getattr(spec, name, None):
             yield f"speculative_config.{name}: {reason}; leave it out"
+
+
+def _vocabularies(config: Any, spec: Any) -> Iterator[str]:
+    if spec.use_heterogeneous_vocab and PluginConfig.of(config.additional_config).vocab_map is None:
+        yield (
+            "speculative_config.use_heterogeneous_vocab: AsymSpec goes between two vocabularies by a map of "
+            'its own; set asymspec.vocab_map to "auto" or a file (`asymspec vllm serve --vocab-map`)'
+        )
+    if spec.draft_model_config.is_multimodal_model and family_of(config) is not None:
+        yield (
+            f"asymspec.vocab_map: the drafter {spec.draft_model_config.model} sees images, which one of "
+            "another family can't yet; take one that reads text, or one of the verifier's own family"
+        )
 
 
 def _drafter(model: Any) -> Iterator[str]:
@@ -55,10 +73,20 @@ def _drafter(model: Any) -> Iterator[str]:
         (model.is_hybrid or model.has_inner_state or model.is_attention_free, "layers with a state"),
         (model.use_mla, "latent attention (MLA)"),
         (model.is_encoder_decoder, "an encoder"),
-        (model.uses_mrope, "positions of several dimensions (M-RoPE)"),
+        (model.uses_mrope and not model.is_multimodal_model, "positions of several dimensions (M-RoPE)"),
+        (model.is_mm_prefix_lm, "images whose tokens attend to each other both ways"),
+        (model.requires_raw_input_tokens, "a tower that reads token ids"),
     ):
         if found:
             yield f"the drafter {model.model} has {what}: take one with plain attention over all positions"
+
+
+def _vision(model: Any) -> Iterator[str]:
+    if model.is_multimodal_model:
+        try:
+            image_processor(model)
+        except ConfigurationError as error:
+            yield str(error)
 
 
 def _features(config: Any) -> Iterator[str]:

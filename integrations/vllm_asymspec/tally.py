@@ -29,6 +29,7 @@ class Tally:
     num_compressed: int
     num_full: int
     num_places: int
+    num_images: int = 0
     cached: CachedCounts = field(default_factory=CachedCounts)
     num_blocks: int = 0
     num_drafted: int = 0
@@ -37,6 +38,7 @@ class Tally:
     num_bonus: int = 0
     num_judged: int = 0
     divergence_sum: float = 0.0
+    cross_family: dict[str, Any] | None = None  # the fields of CrossFamilyReport
     warming_s: float = 0.0  # waiting for the drafter to read its views, queueing included
     accepted_at: list[int] = field(init=False)
 
@@ -79,4 +81,6 @@ class Tally:
             "accepted_per_position": list(self.accepted_at),
             "mean_divergence": self.divergence_sum / self.num_judged if self.num_judged else 0.0,
             "fallback": self.fallback,
+            "cross_family": self.cross_family,
+            "images": self.num_images,
         }

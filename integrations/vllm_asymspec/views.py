@@ -5,17 +5,22 @@ The scheduler decides who is read when and who loses blocks; this module carries
 request is `cold` (no slot, no blocks), or it has a slot and the blocks for both views with room for the next
 steps. It is read when everything up to its last-but-two token is: draft rounds read the last two tokens
 themselves. Lengths are in tokens of the compressed view, answer included; the full view's are `delta` more.
+A drafter of another family reads the answer as its transcript, which is kept here as well as in the worker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from asymspec_agents.decoding.transcript import MAX_TAIL_BYTES, Transcript
 from asymspec_agents.protocol import AsymSpecOptions
 
 from .budget import Limits
-from .plan import NewRequest, StepPlan, ViewName
+from .family import Family
+from .images import Span, spans_of
+from .plan import NewRequest, OwnTokens, StepPlan, ViewName
 from .plan_draft import PlanDraft
 from .pool import BlockPool, block_hashes
 from .tally import Tally
@@ -25,6 +30,8 @@ __all__ = ["NUM_REFED", "Reading", "Views", "reading_of"]
 
 NUM_REFED = 2  # tokens that every draft round reads again
 BYTES_PER_ID = 4
+
+Images = Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +59,14 @@ class Reading:
 
 def reading_of(args: AsymSpecArgs, compressed_ids: bytes) -> Reading:
     """What the drafter reads of a request with this compressed view (as `pack_ids` packs it)."""
-    identical = args.full_ids == compressed_ids
+    base_ids = args.base_ids or compressed_ids
+    identical = args.full_ids == base_ids and not args.num_images
     strict = identical and args.options.identical_views == "strict"
     return Reading(
         options=args.options,
         has_base=not identical and args.options.rule().needs_base,
         strict=strict,
-        delta=(len(args.full_ids) - len(compressed_ids)) // BYTES_PER_ID,
+        delta=(len(args.full_ids) - len(base_ids)) // BYTES_PER_ID,
     )
 
 
@@ -68,6 +76,7 @@ class _View:
 
     name: ViewName
     prompt: bytes
+    images: tuple[Span, ...] = ()
     ids: bytes = b""
     names: list[bytes] = field(default_factory=list)  # of the blocks that only hold tokens read beforehand
     blocks: list[int] = field(default_factory=list)
@@ -78,11 +87,13 @@ class _View:
     def num_to_read(self) -> int:
         return max(len(self.ids) // BYTES_PER_ID - NUM_REFED, 0) - self.num_read
 
-    def begin(self, answer: bytes, block_size: int, salt: str | None) -> None:
+    def begin(self, answer: bytes, num_unsettled: int, block_size: int, salt: str | None) -> None:
+        """`num_unsettled`: the last tokens of the answer, which may be written anew."""
         ids = self.prompt + answer
         if ids != self.ids:
             self.ids = ids
-            self.names = list(block_hashes(ids[: -NUM_REFED * BYTES_PER_ID], block_size, salt))
+            settled = ids[: -max(num_unsettled, NUM_REFED) * BYTES_PER_ID]
+            self.names = list(block_hashes(settled, block_size, salt, self.images))
 
 
 @dataclass(slots=True)
@@ -92,6 +103,9 @@ class _Entry:
     salt: str | None
     views: tuple[_View, ...]
     tally: Tally
+    images: Images = ()
+    transcript: Transcript | None = None
+    base_prompt: bytes = b""
     num_begun: int = 0
 
     @property
@@ -99,15 +113,30 @@ class _Entry:
         return self.tally.num_compressed
 
     def length(self, view: _View, num_tokens: int) -> int:
+        """The view's, with the answer, where the verifier's sequence has so many tokens."""
+        if self.transcript is not None:
+            return len(view.prompt) // BYTES_PER_ID + len(self.transcript.tokens)
         return num_tokens + (self.reading.delta if view.name == "full" else 0)
 
 
 class Views:
-    """The views of all AsymSpec requests over one pool. `num_slots`: requests the worker has room for."""
+    """The views of all AsymSpec requests over one pool. `num_slots`: requests the worker has room for.
 
-    def __init__(self, limits: Limits, num_slots: int) -> None:
+    `unread(images, num_tokens)`: a view's images less the data of those that lie in its first tokens, which
+    are read already. `family` is there for a drafter of another one.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        num_slots: int,
+        unread: Callable[[Images, int], Images] = lambda images, num_tokens: images,
+        family: Family | None = None,
+    ) -> None:
         self.limits = limits
+        self._family = family
         self.num_slots = num_slots
+        self._unread = unread
         self.pool = BlockPool(limits.pool.num_blocks)
         self._entries: dict[str, _Entry] = {}
         self._holders: dict[str, None] = {}
@@ -135,12 +164,20 @@ class Views:
         """Whether that request has a slot and blocks."""
         return req_id in self._holders
 
-    def add(self, req_id: str, args: AsymSpecArgs, compressed_ids: bytes, salt: str | None) -> None:
-        """A request comes, cold. `salt` isolates its cached blocks."""
+    def add(
+        self,
+        req_id: str,
+        args: AsymSpecArgs,
+        compressed_ids: bytes,
+        salt: str | None,
+        images: Images = (),
+    ) -> None:
+        """A request comes, cold. `salt` isolates its cached blocks; `images` are those of its full view."""
         reading = reading_of(args, compressed_ids)
-        views = [_View("full", args.full_ids)]
+        views = [_View("full", args.full_ids, spans_of(images))]
+        base_prompt = args.base_ids or compressed_ids
         if reading.has_base:
-            views.append(_View("base", compressed_ids))
+            views.append(_View("base", base_prompt))
         num_drafts = min(reading.options.num_draft_tokens, self.limits.num_draft_tokens)
         tally = Tally(
             mode=reading.mode,
@@ -148,8 +185,11 @@ class Views:
             num_compressed=len(compressed_ids) // BYTES_PER_ID,
             num_full=args.num_full_tokens,
             num_places=num_drafts + (reading.options.bonus == "rule"),
+            num_images=args.num_images,
         )
-        self._entries[req_id] = _Entry(req_id, reading, salt, tuple(views), tally)
+        entry = _Entry(req_id, reading, salt, tuple(views), tally, images, base_prompt=base_prompt)
+        self._entries[req_id] = entry
+        self._transcribe(entry, ())
 
     def remove(self, req_id: str) -> None:
         """The request is over."""
@@ -168,9 +208,12 @@ class Views:
         entry = self._entries[req_id]
         if len(self._holders) >= self.num_slots:
             return False
-        block_size, packed = self.limits.pool.block_size, pack_ids(answer)
+        self._transcribe(entry, answer)
+        own = answer if entry.transcript is None else entry.transcript.tokens
+        num_unsettled = 0 if entry.transcript is None else min(len(own), MAX_TAIL_BYTES)
+        block_size, packed = self.limits.pool.block_size, pack_ids(own)
         for view in entry.views:
-            view.begin(packed, block_size, entry.salt)
+            view.begin(packed, num_unsettled, block_size, entry.salt)
             view.blocks = self.pool.find(view.names)
             self.pool.share(view.blocks)
             view.num_read = view.num_shared = len(view.blocks) * block_size
@@ -180,10 +223,27 @@ class Views:
         self._holders[req_id] = None
         entry.num_begun += 1
         self._note_cached(entry)
-        self._draft.add(self._new_request(entry))
+        self._draft.add(self._new_request(entry, answer))
         for view in entry.views:
             self._draft.replace(req_id, view.name, view.blocks)
         return True
+
+    def write(self, req_id: str, tokens: Sequence[int]) -> int | None:
+        """The answer goes on with these tokens; how many of them there is room for, None for all.
+
+        Only the views of a drafter of another family can become longer than what was admitted.
+        """
+        entry = self._entries[req_id]
+        if entry.transcript is None or self._family is None:
+            return None
+        num_fitting = None
+        for index, token in enumerate(tokens):
+            entry.transcript.push((token,))
+            lengths = {view.name: entry.length(view, 0) for view in entry.views}
+            if num_fitting is None and not self.limits.holds(lengths["full"], lengths.get("base")):
+                num_fitting = index + 1  # the last one is not read any more
+        entry.tally.cross_family = self._family.report(entry.transcript)
+        return num_fitting
 
     def num_to_read(self, req_id: str) -> int:
         """Tokens of both views still to be read before the request can decode."""
@@ -223,6 +283,13 @@ class Views:
             self.pool.publish(block, name)
         plan, self._draft = self._draft.plan(), PlanDraft()
         return plan
+
+    def _transcribe(self, entry: _Entry, answer: Sequence[int]) -> None:
+        """Writes the answer so far anew in the tokens of a drafter of another family."""
+        if self._family is not None:
+            entry.transcript = self._family.begin()
+            entry.transcript.push(answer)
+            entry.tally.cross_family = self._family.report(entry.transcript)
 
     def _extend(self, entry: _Entry, num_tokens: int) -> bool:
         missing = [
@@ -286,15 +353,27 @@ class Views:
             for view in entry.views:
                 setattr(entry.tally.cached, "drafter" if view.name == "full" else "base", view.num_shared)
 
-    def _new_request(self, entry: _Entry) -> NewRequest:
+    def _new_request(self, entry: _Entry, answer: Sequence[int]) -> NewRequest:
+        full = entry.views[0]
+        own = None
+        if self._family is not None:
+            base = entry.base_prompt
+            own = OwnTokens(len(base) // BYTES_PER_ID, _tail(base), pack_ids(answer))
         return NewRequest(
             req_id=entry.req_id,
             has_base=entry.reading.has_base,
             delta=entry.reading.delta,
             prompt_len=entry.num_prompt,
-            full_tail=tuple(unpack_ids(entry.views[0].prompt[-NUM_REFED * BYTES_PER_ID :])),
+            full_tail=_tail(full.prompt),
             options=entry.reading.options.model_dump(
                 mode="json", include=set(AsymSpecOptions.model_fields), exclude_unset=True
             ),
             strict=entry.reading.strict,
+            images=tuple(self._unread(entry.images, full.num_read)),
+            full_ids=full.prompt if entry.images else b"",
+            own=own,
         )
+
+
+def _tail(prompt: bytes) -> tuple[int, ...]:
+    return tuple(unpack_ids(prompt[-NUM_REFED * BYTES_PER_ID :]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from .plan import Chunk, NewRequest, StepPlan
+from .plan import Chunk, NewRequest, OwnTokens, StepPlan
 from .rounds import Rounds
 
 __all__ = ["warm_up"]
@@ -29,6 +29,7 @@ def warm_up(rounds: Rounds) -> None:
             full_tail=(0, 0),
             options={},
             strict=False,
+            own=OwnTokens(PROMPT_LEN, (0, 0)),
         )
         for name in names
     ]

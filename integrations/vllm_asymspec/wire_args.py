@@ -19,7 +19,7 @@ from asymspec_agents.protocol import PROTOCOL_VERSION, AsymSpecOptions
 __all__ = ["EXTRA_ARG", "AsymSpecArgs", "pack_ids", "unpack_ids"]
 
 EXTRA_ARG = "asymspec"
-_FIELDS = {"version", "full_ids", "options", "salt"}
+_FIELDS = {"version", "full_ids", "options", "salt", "num_images", "base_ids"}
 _BYTES_PER_ID = 4
 
 
@@ -47,39 +47,53 @@ def unpack_ids(packed: bytes) -> array[int]:
 class AsymSpecArgs:
     """The full view's ids (as `pack_ids` packs them), the options of decoding, and the salt of the caches.
 
-    Requests share cached keys and values of the drafter's views only where `salt` is the same.
+    Requests share cached keys and values of the drafter's views only where `salt` is the same. `num_images`:
+    how many images the full view has; they travel with the request as vLLM's own do (see images.py).
+    `base_ids` is the compressed view in the drafter's tokens, where these are not the verifier's; then the
+    full view is in them too.
     """
 
     full_ids: bytes
     options: AsymSpecOptions
     salt: str | None = None
+    num_images: int = 0
+    base_ids: bytes = b""
 
     def __post_init__(self) -> None:
         if not self.full_ids:
             raise ConfigurationError("asymspec.full_ids: the full view is empty")
-        if len(self.full_ids) % _BYTES_PER_ID:
-            raise ConfigurationError(
-                f"asymspec.full_ids: {len(self.full_ids)} bytes are no whole number of int32 values"
-            )
-        if min(unpack_ids(self.full_ids)) < 0:  # would index a table from its end
-            raise ConfigurationError("asymspec.full_ids: a token id is negative")
+        for name in ("full_ids", "base_ids"):
+            ids: bytes = getattr(self, name)
+            if len(ids) % _BYTES_PER_ID:
+                raise ConfigurationError(
+                    f"asymspec.{name}: {len(ids)} bytes are no whole number of int32 values"
+                )
+            if min(unpack_ids(ids), default=0) < 0:  # would index a table from its end
+                raise ConfigurationError(f"asymspec.{name}: a token id is negative")
 
     @property
     def num_full_tokens(self) -> int:
         """The length of the full view."""
         return len(self.full_ids) // _BYTES_PER_ID
 
+    @property
+    def num_base_tokens(self) -> int | None:
+        """The length of the compressed view in the drafter's tokens, where these are its own."""
+        return len(self.base_ids) // _BYTES_PER_ID or None
+
     def pack(self) -> dict[str, Any]:
         """The value of `extra_args["asymspec"]`."""
         options = self.options.model_dump(
             mode="json", include=set(AsymSpecOptions.model_fields), exclude_unset=True
         )
-        return {
+        packed = {
             "version": PROTOCOL_VERSION,
             "full_ids": self.full_ids,
             "options": options,
             "salt": self.salt,
+            "num_images": self.num_images,
         }
+        return packed | ({"base_ids": self.base_ids} if self.base_ids else {})
 
     @classmethod
     def of(cls, extra_args: Mapping[str, Any] | None) -> AsymSpecArgs | None:
@@ -93,13 +107,21 @@ class AsymSpecArgs:
             raise ConfigurationError(
                 f"asymspec.version={packed.get('version')!r}; this server speaks {PROTOCOL_VERSION}"
             )
-        full_ids, options, salt = packed["full_ids"], packed.get("options", {}), packed.get("salt")
-        if isinstance(full_ids, list | tuple):  # a plain list of numbers, from a client without this package
-            full_ids = pack_ids(full_ids)
-        if not isinstance(full_ids, bytes | bytearray | memoryview):
-            raise ConfigurationError("asymspec.full_ids: neither int32 bytes nor a list of token ids")
+        options, salt = packed.get("options", {}), packed.get("salt")
+        full_ids, base_ids = (_packed(name, packed.get(name, b"")) for name in ("full_ids", "base_ids"))
         if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
             raise ConfigurationError("asymspec.options: not an object")
         if salt is not None and not isinstance(salt, str):
             raise ConfigurationError("asymspec.salt: not a text")
-        return cls(bytes(full_ids), AsymSpecOptions.of(**options), salt)
+        num_images = packed.get("num_images", 0)
+        if not isinstance(num_images, int) or isinstance(num_images, bool) or num_images < 0:
+            raise ConfigurationError(f"asymspec.num_images={num_images!r} is not a number of images")
+        return cls(full_ids, AsymSpecOptions.of(**options), salt, num_images, base_ids)
+
+
+def _packed(name: str, ids: Any) -> bytes:
+    if isinstance(ids, list | tuple):  # a plain list of numbers, from a client without this package
+        ids = pack_ids(ids)
+    if not isinstance(ids, bytes | bytearray | memoryview):
+        raise ConfigurationError(f"asymspec.{name}: neither int32 bytes nor a list of token ids")
+    return bytes(ids)

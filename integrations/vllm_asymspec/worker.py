@@ -8,9 +8,10 @@ from typing import Any
 from asymspec_agents.errors import ConfigurationError
 
 from .compat import limits
-from .compat_worker import current_platform, model_runner_class, worker_class
+from .compat_worker import as_if_one_vocabulary, current_platform, model_runner_class, worker_class
 from .runner_v1 import runner_v1
 from .startup import refuse_unsupported
+from .vision import as_if_text_only
 from .warm_up import warm_up
 
 __all__ = ["AsymSpecWorker"]
@@ -25,9 +26,12 @@ class AsymSpecWorker(worker_class()):  # type: ignore[misc]  # vLLM is untyped h
 
     def init_device(self) -> None:
         """vLLM's set-up; the CPU worker makes its runner within, so it is made again."""
-        super().init_device()
-        if current_platform.is_cpu():
-            self.model_runner = self._make_model_runner()
+        if not current_platform.is_cpu():
+            super().init_device()
+            return
+        with as_if_one_vocabulary(self.vllm_config), as_if_text_only(self.vllm_config):
+            super().init_device()
+        self.model_runner = self._make_model_runner()
 
     def _make_model_runner(self) -> Any:
         is_v2 = self.use_v2_model_runner

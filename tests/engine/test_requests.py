@@ -37,9 +37,9 @@ def test_an_answer_may_fill_the_context_and_no_more(
     longest = []
     forward = type(engine.models["verifier"]).forward
 
-    def watched(model: Any, ids: torch.Tensor, cache: Any, num_logits: int) -> torch.Tensor:
+    def watched(model: Any, ids: torch.Tensor, cache: Any, *further: Any) -> torch.Tensor:
         longest.append(cache.length + ids.shape[1])
-        return forward(model, ids, cache, num_logits)
+        return forward(model, ids, cache, *further)
 
     monkeypatch.setattr(type(engine.models["verifier"]), "forward", watched)
     result = run(engine, (full, compressed), arm=arm, max_tokens=None, num_draft_tokens=3, bonus=bonus)

@@ -210,8 +210,8 @@ def test_an_unusable_view_is_refused_before_the_run(system: System) -> None:
         ({"url": "http://localhost:1", "verifier": "v"}, "verifier: only for local models"),
         ({"model": "m"}, "model: only for a server"),
         ({"url": "http://localhost:1", "verifier_params": 0}, "verifier_params=0"),
-        ({"verifier_sees_images": True}, "verifier_sees_images: the local engine reads text only"),
-        ({"drafter_sees_images": True}, "drafter_sees_images: the local engine reads text only"),
+        ({"verifier_sees_images": True}, "verifier_sees_images: local models say so themselves"),
+        ({"drafter_sees_images": True}, "drafter_sees_images: local models say so themselves"),
         ({"timeout_s": 0}, "timeout_s=0"),
     ],
 )

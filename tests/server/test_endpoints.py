@@ -55,6 +55,7 @@ def test_the_server_says_what_it_is(client: httpx.Client) -> None:
         "max_verifier_tokens": None,
         "max_drafter_tokens": None,
         "tokenize": False,
+        "sees_images": False,
         "cross_family": False,
         "server": f"asymspec-agents/{__version__}",
     }

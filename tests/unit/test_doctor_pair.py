@@ -18,6 +18,7 @@ from asymspec_agents.diagnosis.pair import ChosenPair
 from asymspec_agents.diagnosis.pair_checks import PAIR_CHECKS
 from asymspec_agents.engine.load import load_tokenizer
 from tests.engine.tiny_folder import MAX_POSITIONS, byte_tokenizer, save_pair
+from tests.vision.pairs import pair_folders
 
 PLENTY = 10**12
 PAIR_NAMES = ["verifier", "drafter", "vocabulary", "size", "reach", "memory"]
@@ -84,6 +85,16 @@ def test_vocabularies_that_no_map_can_pair_fail(pair: tuple[Path, Path]) -> None
 def test_a_drafter_that_lacks_tokens_of_the_verifier_needs_a_map_too(pair: tuple[Path, Path]) -> None:
     byte_tokenizer(["more"]).save_pretrained(pair[0])
     assert diagnose(*pair)["vocabulary"].status == "warn"
+
+
+def test_a_drafter_that_sees_may_have_tokens_of_its_own() -> None:
+    verifier, drafter = pair_folders("smolvlm")
+    found = diagnose(verifier, drafter)
+    assert found["vocabulary"].status == "ok"
+    assert "16 more in the drafter's, which sees images" in found["vocabulary"].found
+    found = diagnose(drafter, verifier)
+    assert found["verifier"].status == "FAIL"
+    assert "a verifier reads texts only" in found["verifier"].found
 
 
 def test_one_model_in_both_roles_is_a_control(pair: tuple[Path, Path]) -> None:

@@ -66,10 +66,18 @@ class Ask:
     max_tokens: int = 24
     salt: str | None = None
     sampling: Mapping[str, Any] = field(default_factory=dict)
+    images: Sequence[Any] = ()  # of the full view, as vLLM carries them
+    base: Sequence[int] = ()  # the compressed view in the ids of a drafter of another family
 
     @property
     def parsed(self) -> AsymSpecOptions:
         return AsymSpecOptions.of(**self.options)
+
+    def argument(self) -> AsymSpecArgs:
+        """What tells the engine of the full view."""
+        assert self.full is not None
+        base = pack_ids(self.base)
+        return AsymSpecArgs(pack_ids(self.full), self.parsed, self.salt, len(self.images), base)
 
     def params(self) -> Any:
         """vLLM's sampling parameters."""
@@ -77,9 +85,9 @@ class Ask:
 
         extra = None
         if self.full is not None:
-            extra = {"asymspec": AsymSpecArgs(pack_ids(self.full), self.parsed, self.salt).pack()}
-        given = {"temperature": 0.0, "ignore_eos": True, "max_tokens": self.max_tokens, **self.sampling}
-        return SamplingParams(extra_args=extra, **given)
+            extra = {"asymspec": self.argument().pack()}
+        given = {"temperature": 0.0, "ignore_eos": True, "max_tokens": self.max_tokens, "extra_args": extra}
+        return SamplingParams(**{**given, **self.sampling})
 
 
 @dataclass(frozen=True)
@@ -140,7 +148,12 @@ class TinyEngine:
         """Queues a request; returns its name."""
         self._num_asked += 1
         name = name or f"request-{self._num_asked}"
-        self.llm.llm_engine.add_request(name, {"prompt_token_ids": list(ask.compressed)}, ask.params())
+        prompt: Any = {"type": "token", "prompt_token_ids": list(ask.compressed)}
+        if ask.images:
+            make = self.llm.llm_engine.input_processor.process_inputs
+            prompt = make(name, prompt, ask.params(), supported_tasks=("generate",))
+            prompt.mm_features = list(ask.images)
+        self.llm.llm_engine.add_request(name, prompt, ask.params())
         return name
 
     def abort(self, name: str) -> None:

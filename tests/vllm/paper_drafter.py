@@ -30,7 +30,9 @@ def logits_of(model: str, sequence: Sequence[int]) -> np.ndarray[tuple[int], np.
 
 
 class PaperDrafter:
-    """Reads rows as a drafter does; `max_tokens` bounds a forward."""
+    """Reads rows as a drafter does; `max_tokens` bounds a forward. It sees no images."""
+
+    sight = None
 
     def __init__(self, num_blocks: int, block_size: int, max_tokens: int) -> None:
         self.pool = torch.full((num_blocks * block_size,), -1, dtype=torch.int64)

@@ -18,7 +18,9 @@ from vllm.outputs import CompletionOutput, RequestOutput
 from vllm.renderers import renderer_from_config
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 from vllm.utils.argparse_utils import FlexibleArgumentParser
+from vllm.v1.engine import EngineCoreRequest
 from vllm.v1.engine.input_processor import InputProcessor
+from vllm.v1.serial_utils import MsgpackDecoder, MsgpackEncoder
 
 from vllm_asymspec.budget import DrafterShape, Limits, PoolShape
 from vllm_asymspec.launch import WORKER_CLASS
@@ -58,6 +60,7 @@ class Call:
     prompt: Mapping[str, Any]
     params: SamplingParams
     kwargs: Mapping[str, Any]
+    images: Sequence[Any] = ()
 
     @property
     def asymspec(self) -> Mapping[str, Any] | None:
@@ -94,6 +97,9 @@ class StubEngine:
         self, prompt: Any, sampling_params: SamplingParams, request_id: str, **kwargs: Any
     ) -> AsyncIterator[RequestOutput]:
         call = Call(prompt, sampling_params, kwargs)
+        if isinstance(prompt, EngineCoreRequest):
+            ids = {"prompt_token_ids": prompt.prompt_token_ids}
+            call = Call(ids, prompt.sampling_params, kwargs, _sent(prompt).mm_features)
         self.calls.append(call)
         tokenizer = self.renderer.tokenizer
         is_delta = sampling_params.output_kind is RequestOutputKind.DELTA
@@ -131,6 +137,12 @@ class StubEngine:
             num_cached_tokens=4,
             kv_transfer_params={"asymspec": COUNTS} if call.asymspec is not None else None,
         )
+
+
+def _sent(request: EngineCoreRequest) -> EngineCoreRequest:
+    """The request as it comes out of vLLM's own messages between its processes."""
+    sent: EngineCoreRequest = MsgpackDecoder(EngineCoreRequest).decode(MsgpackEncoder().encode(request))
+    return sent
 
 
 @dataclass

@@ -60,6 +60,12 @@ def test_a_pool_that_leaves_the_verifier_nothing_is_refused() -> None:
         verifier_bytes(PluginConfig(pool_bytes=1000), 1000)
 
 
+def test_what_is_kept_of_images_is_nobodys_else() -> None:
+    assert verifier_bytes(PluginConfig(pool_bytes=100), 1000, kept_bytes=300) == 600
+    with pytest.raises(ConfigurationError, match=r"image_cache_bytes=1,000 is all of the 1,000 bytes"):
+        verifier_bytes(PluginConfig(), 1000, kept_bytes=1000)
+
+
 def test_the_drafters_positions_limit_the_full_view() -> None:
     assert limits().max_full_len == 1000 - limits().num_lookahead_tokens
     assert limits(configured=500).max_full_len == 500

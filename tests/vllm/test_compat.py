@@ -24,6 +24,7 @@ METHODS = {
     "_free_request": ("request",),
     "_preempt_request": ("request", "timestamp"),
     "_update_after_schedule": ("scheduler_output",),
+    "_update_request_with_output": ("request", "new_token_ids"),
     "add_request": ("request",),
     "finish_requests": ("request_ids", "finished_status"),
     "get_request_counts": (),
@@ -40,6 +41,7 @@ REQUEST = (
     "lora_request",
     "max_tokens",
     "mm_features",
+    "num_output_tokens",
     "num_prompt_tokens",
     "num_stale_output_tokens",
     "num_tokens",
@@ -72,6 +74,19 @@ def test_a_preempted_request_goes_to_the_front_of_the_waiting_queue() -> None:
 def test_every_end_of_a_request_passes_where_its_blocks_are_freed() -> None:
     for name in ("finish_requests", "update_from_output"):
         assert "self._free_request(" in inspect.getsource(getattr(compat.Scheduler, name))
+
+
+def test_a_requests_limit_and_its_stop_tokens_are_read_anew_with_every_token() -> None:
+    """The plugin changes them on the way."""
+    from vllm.sampling_params import SamplingParams
+    from vllm.v1.core.sched.utils import check_stop
+
+    source = inspect.getsource(check_stop)
+    assert "request.num_output_tokens >= request.max_tokens" in source
+    assert "sampling_params.stop_token_ids" in source
+    params = SamplingParams(stop_token_ids=[3])
+    params.all_stop_token_ids.add(5)
+    assert params.all_stop_token_ids == {3, 5}
 
 
 def test_attributes_of_requests_and_outputs() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -16,7 +15,7 @@ from .engines import needs_vllm
 
 needs_vllm()
 
-from .interpreter import FOLDERS, OURS, ROOT, THEIRS  # noqa: E402
+from .interpreter import ROOT, environment  # noqa: E402
 from .models import save_pair  # noqa: E402
 from .plain_answers import NAMES  # noqa: E402
 
@@ -31,17 +30,11 @@ Answers = dict[str, list[dict[str, Any]]]
 def answers(kind: str, runner: str, folder: Path) -> Answers:
     """What that engine gave, in a process of its own."""
     out = folder / f"{kind}-{runner}.json"
-    environment = {name: value for name, value in os.environ.items() if name not in THEIRS} | OURS
-    folders = FOLDERS
-    if runner == "V1":
-        environment |= {"VLLM_USE_V2_MODEL_RUNNER": "0", "TRITON_INTERPRET": "0"}
-        folders = FOLDERS[1:]
-    environment["PYTHONPATH"] = os.pathsep.join(map(str, folders))
     line = [sys.executable, "-m", "tests.vllm.plain_answers", kind, str(folder), str(out)]
     done = subprocess.run(
         line,
         cwd=ROOT,
-        env=environment,
+        env=environment(1 if runner == "V1" else 2),
         capture_output=True,
         text=True,
         check=False,

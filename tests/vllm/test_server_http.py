@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -28,10 +26,10 @@ from tests.architecture import ROOT
 from tests.engine.tiny_folder import FULL, SHORT, WEATHER, ask
 
 from .models import NUM_IDS, save_pair
+from .served import serving
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore")]
 
-START_S = 300
 EOS = 257  # the tokenizer's
 
 
@@ -48,13 +46,6 @@ class Server:
         return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 
 
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
-
-
 def without_padding_ids(model: Path) -> None:
     """Makes ids beyond the tokenizer as unlikely as in a trained model; plain vLLM may emit them."""
     from safetensors.torch import load_file, save_file
@@ -64,19 +55,6 @@ def without_padding_ids(model: Path) -> None:
     save_file(tensors, model / "model.safetensors", metadata={"format": "pt"})
 
 
-def wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            break
-        try:
-            if httpx.get(f"{url}/health", timeout=5).status_code == 200:
-                return
-        except httpx.TransportError:
-            time.sleep(0.5)
-    pytest.fail("the server did not start:\n" + log.read_text("utf-8", "replace")[-4_000:])
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
@@ -84,35 +62,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     for model in (verifier, drafter):
         (model / "generation_config.json").write_text(json.dumps({"eos_token_id": EOS}))
         without_padding_ids(model)
-    port, log = free_port(), folder / "log.txt"
-    line = [sys.executable, "-m", "asymspec_agents", "vllm", "serve", str(verifier)]
-    line += ["--drafter", str(drafter), "--num-draft-tokens", "3", "--served-model-name", "pair"]
-    line += ["--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--enforce-eager"]
-    line += ["--max-model-len", "512", "--max-num-seqs", "8", "--kv-cache-memory-bytes", "8000000"]
-    line += ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "integrations")]),
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "OMP_NUM_THREADS": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-    }
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            line, env=environment, cwd=folder, stdout=output, stderr=output, start_new_session=True
-        )
-    url = f"http://127.0.0.1:{port}"
-    backend = HTTPBackend(url)
-    try:
-        wait_until_ready(process, url, log)
-        yield Server(url, backend, LocalBackend.load(str(verifier), str(drafter), dtype="float32"))
-    finally:
-        backend.close()
-        process.terminate()
+    flags = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
+    with serving(folder, verifier, drafter, "--num-draft-tokens", "3", *flags) as url:
+        backend = HTTPBackend(url)
         try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            yield Server(url, backend, LocalBackend.load(str(verifier), str(drafter), dtype="float32"))
+        finally:
+            backend.close()
 
 
 def same(one: ChatResponse, other: ChatResponse) -> None:

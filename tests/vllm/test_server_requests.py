@@ -42,6 +42,8 @@ def test_both_views_are_rendered_by_the_same_template(harness: Harness) -> None:
         "verifier_prompt_tokens": len(harness.ids(compressed)),
         "drafter_prompt_tokens": len(harness.ids(FULL)),
         "cached_tokens": {"verifier": 4, "base": 2, "drafter": 3},
+        "images": 0,
+        "cross_family": None,
     }
 
 

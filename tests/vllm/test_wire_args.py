@@ -15,12 +15,13 @@ from vllm_asymspec.wire_args import EXTRA_ARG, AsymSpecArgs, pack_ids, unpack_id
 token_ids = st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=50)
 
 
-@given(ids=token_ids, beta=st.floats(0, 4), salt=st.one_of(st.none(), st.text()))
-def test_arguments_arrive_as_they_were_sent(ids: list[int], beta: float, salt: str | None) -> None:
-    args = AsymSpecArgs(pack_ids(ids), AsymSpecOptions.of(beta=beta, mode="scaled"), salt)
+@given(ids=token_ids, beta=st.floats(0, 4), salt=st.one_of(st.none(), st.text()), num=st.integers(0, 9))
+def test_arguments_arrive_as_they_were_sent(ids: list[int], beta: float, salt: str | None, num: int) -> None:
+    args = AsymSpecArgs(pack_ids(ids), AsymSpecOptions.of(beta=beta, mode="scaled"), salt, num)
     received = AsymSpecArgs.of({EXTRA_ARG: args.pack(), "other": 1})
     assert received is not None
     assert (received.full_ids, received.options, received.salt) == (args.full_ids, args.options, salt)
+    assert received.num_images == num
     assert list(unpack_ids(received.full_ids)) == ids
     assert received.num_full_tokens == len(ids)
 
@@ -68,6 +69,8 @@ def test_a_plain_request_has_none(extra_args: dict[str, object] | None) -> None:
         ({"version": 1, "full_ids": [1], "options": {"beta": 9}}, "beta"),
         ({"version": 1, "full_ids": [1], "options": {"unknown": 9}}, "unknown"),
         ({"version": 1, "full_ids": [1], "salt": 3}, "salt"),
+        ({"version": 1, "full_ids": [1], "num_images": True}, "num_images=True"),
+        ({"version": 1, "full_ids": [1], "num_images": -1}, "num_images=-1"),
     ],
 )
 def test_malformed_arguments_are_named(packed: object, told: str) -> None:

@@ -7,6 +7,7 @@ import re
 from typing import Any
 from xml.etree import ElementTree
 
+from ...pixels import upright_rgb
 from .limits import Converted, Limits, RefusedError, joined
 
 __all__ = ["convert_picture", "convert_svg"]
@@ -14,8 +15,6 @@ __all__ = ["convert_picture", "convert_svg"]
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "ICO", "AVIF", "PPM", "TGA", "JPEG2000")
 _MAX_SIDE = 2_048  # what vision models and text readers take
 _MAX_FRAMES = 3  # of an animation: its first, its middle and its last one
-_VISIBLE_CONTRAST = 64  # of 255
-_GROUNDS = (255, 0, 128)  # white first, which most transparent pictures are made for
 _TEXT_TAGS = frozenset({"text", "title", "desc"})
 
 
@@ -76,49 +75,13 @@ def _looked_at(num_frames: int, is_paged: bool, most: int) -> list[int]:
 
 
 def _frame(opened: Any, number: int, limits: Limits) -> Any:
-    from PIL import ImageOps
-
     if number > 1:
         opened.seek(number - 1)
     width, height = opened.size
     if width * height > limits.max_pixels:
         raise RefusedError(f"it has more than {limits.max_pixels:,} pixels")
     opened.load()
-    return _rgb(ImageOps.exif_transpose(opened))
-
-
-def _rgb(picture: Any) -> Any:
-    from PIL import Image
-
-    if picture.mode.startswith("I;16"):
-        picture = picture.convert("I")
-    if picture.mode in ("I", "F"):  # one channel of more than 8 bits: its range becomes black to white
-        low, high = picture.getextrema()
-        if picture.mode == "I" and low >= 0 and high > 255:
-            low, high = 0, max(high, 65_535)
-        scale = 255 / (high - low) if high > low else 0
-        picture = picture.convert("F").point(lambda value: value * scale - low * scale).convert("L")
-    if picture.mode in ("P", "PA", "LA", "La", "RGBa") or "transparency" in picture.info:
-        picture = picture.convert("RGBA")
-    if picture.mode == "RGBA":
-        ground = Image.new("RGBA", picture.size, (_ground(picture),) * 3 + (255,))
-        picture = Image.alpha_composite(ground, picture)
-    return picture.convert("RGB")
-
-
-def _ground(picture: Any) -> int:
-    """The grey from which most of what is visible stands out: white text on nothing is text as well."""
-    alpha = picture.getchannel("A")
-    if alpha.getextrema()[0] == 255:
-        return _GROUNDS[0]
-    counts = (
-        picture.convert("RGB").convert("L").histogram(mask=alpha.point(lambda value: 255 * (value > 127)))
-    )
-
-    def seen(ground: int) -> int:
-        return sum(count for grey, count in enumerate(counts) if abs(grey - ground) >= _VISIBLE_CONTRAST)
-
-    return max(_GROUNDS, key=seen)
+    return upright_rgb(opened)
 
 
 def convert_svg(data: bytes, limits: Limits) -> Converted:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from asymspec_agents.backends.request import ChatRequest, CompletionRequest
+from asymspec_agents.backends.request import AnyRequest, ChatRequest, CompletionRequest
 from asymspec_agents.errors import AsymSpecError, UnsupportedRequestError
 from asymspec_agents.wire.failures import Failure, failure_of
 from asymspec_agents.wire.json_body import json_object
@@ -22,6 +22,7 @@ from ..wire_args import EXTRA_ARG
 from .asked import Abilities, Asked, asked
 from .bodies import DEFAULT_COMPLETION_TOKENS, ChatViews, CompletionViews, chat_views, completion_views
 from .compat import ErrorResponse, load_aware_call, metrics_header, with_cancellation, with_sse_keep_alive
+from .pictures import views_of_images
 from .reports import report_of, with_report, with_reports
 from .serving import ChatOnViews, CompletionOnViews, Settled, on_views
 from .state import PluginState
@@ -124,14 +125,18 @@ class ChatAnswering(Answering):
 
     def _read(self, fields: Mapping[str, Any], abilities: Abilities) -> tuple[Asked, ChatViews]:
         request = parse_chat(fields).request
-        wanted = asked(request, abilities)
         if not isinstance(request, ChatRequest) or request.asymspec is None:
             raise UnsupportedRequestError("asymspec is missing")
-        return wanted, chat_views(fields, request.messages, request.asymspec)
+        messages = views_of_images(request.messages, request.asymspec, abilities.images)
+        wanted = asked(request, abilities, shows_images=messages.shown is not None)
+        wanted = replace(wanted, fallbacks=(*wanted.fallbacks, *messages.fallbacks))
+        wanted = _with_own(wanted, replace(request, messages=messages.full), abilities)
+        return wanted, chat_views(fields, messages, request.asymspec.tools)
 
     async def _generate(self, exchange: _Exchange, raw: Request) -> Any:
         stock = raw.app.state.openai_serving_chat
         serving = on_views(ChatOnViews, stock, exchange.settled, exchange.engine)
+        serving.full_views = exchange.state.full_views
         return await serving.create_chat_completion(exchange.views, raw)
 
 
@@ -145,12 +150,20 @@ class CompletionAnswering(Answering):
         wanted = asked(request, abilities)
         if not isinstance(request, CompletionRequest) or request.asymspec is None:
             raise UnsupportedRequestError("asymspec is missing")
+        wanted = _with_own(wanted, request, abilities)
         return wanted, completion_views(fields, request.prompt, request.asymspec.prompt)
 
     async def _generate(self, exchange: _Exchange, raw: Request) -> Any:
         stock = raw.app.state.openai_serving_completion
         serving = on_views(CompletionOnViews, stock, exchange.settled, exchange.engine)
         return await serving.create_completion(exchange.views, raw)
+
+
+def _with_own(wanted: Asked, request: AnyRequest, abilities: Abilities) -> Asked:
+    """The same with what a drafter of another family reads of the request."""
+    if abilities.own_views is None or wanted.is_plain:
+        return wanted
+    return replace(wanted, own=abilities.own_views.read(request))
 
 
 def _check_plain(fields: Mapping[str, Any]) -> None:

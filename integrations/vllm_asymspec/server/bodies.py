@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, PrivateAttr, ValidationError
 
 from asymspec_agents.errors import ConfigurationError
-from asymspec_agents.messages import Message, deepest, index_path
-from asymspec_agents.protocol import AsymSpecRequest
+from asymspec_agents.messages import Message, ToolSpec, deepest, index_path
 from asymspec_agents.tokens import clean_text
 
 from ..wire_args import EXTRA_ARG
 from .compat import ChatCompletionRequest, CompletionRequest, SamplingParams, TokenizeParams
+from .pictures import ViewsOfImages
 
 __all__ = ["DEFAULT_COMPLETION_TOKENS", "ChatViews", "CompletionViews", "chat_views", "completion_views"]
 
@@ -52,19 +52,26 @@ class _Greedy(_Unlimited):
 
 
 class OtherChatView(_Unlimited, ChatCompletionRequest):  # type: ignore[misc]
-    """The compressed view of a conversation, rendered and then dropped."""
+    """Another view of the conversation, rendered and then dropped."""
 
 
 class ChatViews(_Greedy, ChatCompletionRequest):  # type: ignore[misc]
-    """A chat request on two views. Its messages and tools are the full ones, for grammars and parsers."""
+    """A chat request on two views. Its messages and tools are the full ones, for grammars and parsers; where
+    they have images, texts stand for those."""
 
     _engine_argument: dict[str, Any] | None = PrivateAttr(default=None)
     _compressed: OtherChatView = PrivateAttr()
+    _shown: OtherChatView | None = PrivateAttr(default=None)
 
     @property
     def compressed(self) -> OtherChatView:
         """The same request with the compressed view's messages and tools."""
         return self._compressed
+
+    @property
+    def shown(self) -> OtherChatView | None:
+        """The same request with the images that the drafter sees, if there are any."""
+        return self._shown
 
     def settle(self, engine_argument: dict[str, Any] | None, max_tokens: int) -> None:
         """Sets what is known once both views are rendered."""
@@ -93,15 +100,24 @@ class CompletionViews(_Greedy, CompletionRequest):  # type: ignore[misc]
         self.max_tokens = max_tokens
 
 
-def chat_views(body: Mapping[str, Any], full: Sequence[Message], asymspec: AsymSpecRequest) -> ChatViews:
-    """vLLM's request for a chat body with these messages. Raises ConfigurationError for what vLLM refuses."""
+def chat_views(
+    body: Mapping[str, Any], messages: ViewsOfImages, short_tools: Sequence[ToolSpec] | None
+) -> ChatViews:
+    """vLLM's request for a chat body with these views of its messages, and tools for the compressed one.
+
+    Raises ConfigurationError for what vLLM refuses.
+    """
     fields = _fields(body)
     tools = fields.get("tools")
-    short_tools = tools if asymspec.tools is None else [_cleaned(tool.wire()) for tool in asymspec.tools]
-    messages = [_cleaned(message.wire()) for message in asymspec.compressed_messages(full)]
+    other_tools = tools if short_tools is None else [_cleaned(tool.wire()) for tool in short_tools]
+    if messages.has_images:
+        fields["messages"] = _wire(messages.full)
     views = _validated(ChatViews, _with_tools(fields, tools))
-    other = {**fields, "messages": messages}
-    views._compressed = _validated(OtherChatView, _with_tools(other, short_tools))
+    other = {**fields, "messages": _wire(messages.compressed)}
+    views._compressed = _validated(OtherChatView, _with_tools(other, other_tools))
+    if messages.shown is not None:
+        shown = {**fields, "messages": _wire(messages.shown)}
+        views._shown = _validated(OtherChatView, _with_tools(shown, tools))
     return views
 
 
@@ -132,6 +148,10 @@ def _with_tools(fields: Mapping[str, Any], tools: Any) -> dict[str, Any]:
     if result.get("tool_choice") in ("auto", "none"):
         del result["tool_choice"]
     return result
+
+
+def _wire(messages: Sequence[Message]) -> list[Any]:
+    return [_cleaned(message.wire()) for message in messages]
 
 
 def _prompt(prompt: Prompt) -> str | list[int]:

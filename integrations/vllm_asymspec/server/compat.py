@@ -13,7 +13,7 @@ from vllm.entrypoints.serve.engine.protocol import ErrorResponse
 from vllm.entrypoints.serve.utils.api_utils import load_aware_call, validate_json_request, with_cancellation
 from vllm.entrypoints.serve.utils.orca_metrics import metrics_header
 from vllm.entrypoints.serve.utils.sse_keep_alive import with_sse_keep_alive
-from vllm.renderers import TokenizeParams
+from vllm.renderers import TokenizeParams, renderer_from_config
 from vllm.sampling_params import SamplingParams
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "TokenizeParams",
     "load_aware_call",
     "metrics_header",
+    "renderer_from_config",
     "validate_json_request",
     "with_cancellation",
     "with_sse_keep_alive",

@@ -38,6 +38,7 @@ def report_of(settled: Settled, heard: Heard) -> AsymSpecReport:
         "fallback": ", ".join(fallbacks) or None,
         "verifier_prompt_tokens": heard.num_prompt_tokens,
         "drafter_prompt_tokens": settled.num_full_tokens,
+        "images": len(settled.images),
         "cached_tokens": cached.model_copy(update={"verifier": heard.num_cached_tokens}),
     }
     known = {name: heard.counts[name] for name in AsymSpecReport.model_fields if name in heard.counts}

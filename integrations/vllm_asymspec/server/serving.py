@@ -10,11 +10,14 @@ from asymspec_agents.errors import ConfigurationError, ContextOverflowError, Uns
 
 from ..admission import check_request
 from ..budget import Limits
+from ..images import check_places, spans_of
 from ..views import reading_of
+from ..vision import features_of
 from ..wire_args import AsymSpecArgs, pack_ids
 from .asked import Asked
 from .bodies import ChatViews, CompletionViews
 from .compat import ErrorResponse, OpenAIServingChat, OpenAIServingCompletion
+from .full_views import FullViews
 from .tap import EngineTap
 
 __all__ = ["ChatOnViews", "CompletionOnViews", "Settled", "on_views"]
@@ -34,6 +37,7 @@ class Settled:
     default_tokens: int | None = None
     num_full_tokens: int = 0
     has_identical_views: bool = False
+    images: tuple[Any, ...] = ()
 
     @property
     def is_strict(self) -> bool:
@@ -47,15 +51,24 @@ class Settled:
 
         Raises ContextOverflowError, ConfigurationError or UnsupportedRequestError.
         """
-        full_ids, short_ids = _token_ids(full, "full"), _token_ids(compressed, "compressed")
+        images = tuple(features_of(full)) if full["type"] == "multimodal" else ()
+        full_ids, short_ids = _token_ids(full, "full"), _text_ids(compressed, "compressed")
+        check_places(spans_of(images), len(full_ids))
+        base_ids: Sequence[int] = short_ids
+        own = self.asked.own
+        if own is not None:
+            full_ids = _token_ids({"prompt_token_ids": own.drafter_full}, "full")
+            base_ids = _token_ids({"prompt_token_ids": own.drafter_compressed}, "compressed")
         self.num_full_tokens = len(full_ids)
-        self.has_identical_views = list(full_ids) == list(short_ids)
+        self.has_identical_views = not images and list(full_ids) == list(base_ids)
         wanted = self.asked.request.max_tokens or self.default_tokens
         if not self.asked.is_plain:
             salt = self.asked.request.cache_salt or None
-            argument = AsymSpecArgs(pack_ids(full_ids), self.asked.options, salt)
+            base = b"" if own is None else pack_ids(base_ids)
+            argument = AsymSpecArgs(pack_ids(full_ids), self.asked.options, salt, len(images), base)
             try:
                 views.settle(argument.pack(), self._max_tokens(argument, short_ids, wanted))
+                self.images = images
                 return
             except ContextOverflowError as error:
                 if not self.asked.allows_plain:
@@ -70,6 +83,7 @@ class Settled:
             num_full=argument.num_full_tokens,
             num_compressed=len(short_ids),
             has_base=reading_of(argument, packed).has_base,
+            num_base=argument.num_base_tokens,
         )
 
     def _plain_max_tokens(self, num_compressed: int, wanted: int | None) -> int:
@@ -83,10 +97,12 @@ class ChatOnViews(OpenAIServingChat):  # type: ignore[misc]
     """vLLM's chat serving for one AsymSpec request."""
 
     settled: Settled
+    full_views: FullViews | None = None
 
     async def render_chat_request(self, request: ChatViews) -> Any:
         """The compressed view, rendered. The full one is rendered from the request itself: that also gives it
-        the grammar and the parser's wishes, by the full tools."""
+        the grammar and the parser's wishes, by the full tools. What the drafter reads is another prompt where
+        it sees images of it."""
         error = await self._check_model(request)
         if error is not None:
             return error
@@ -97,7 +113,13 @@ class ChatOnViews(OpenAIServingChat):  # type: ignore[misc]
         compressed = await self.online_renderer.render_chat(request.compressed)
         if isinstance(compressed, ErrorResponse):
             return compressed
-        self.settled.settle(request, full[1][0], compressed[1][0])
+        read = full[1][0]
+        if self.full_views is not None and request.shown is not None:
+            read = await self.full_views.render(self.online_renderer, request.shown)
+            if isinstance(read, ErrorResponse):
+                return read
+        self.settled.settle(request, read, compressed[1][0])
+        self.engine_client.images = self.settled.images
         return compressed
 
 
@@ -118,6 +140,7 @@ class CompletionOnViews(OpenAIServingCompletion):  # type: ignore[misc]
         compressed = await self.online_renderer.render_completion(request.compressed)
         if isinstance(compressed, ErrorResponse):
             return compressed
+        _text_ids(full[0], "full")
         self.settled.settle(request, full[0], compressed[0])
         return compressed
 
@@ -131,13 +154,17 @@ def on_views(kind: type[_S], stock: Any, settled: Settled, engine: EngineTap) ->
     return serving  # type: ignore[no-any-return]
 
 
-def _token_ids(prompt: Any, view: str) -> Sequence[int]:
+def _text_ids(prompt: Any, view: str) -> Sequence[int]:
     """The ids of a rendered prompt. Raises for one with images or embeddings, and for an empty one."""
     if prompt.get("type", "token") != "token" or prompt.get("multi_modal_data"):
         raise UnsupportedRequestError(
-            f"the {view} view holds images or other media, which AsymSpec doesn't read on vLLM yet; "
-            "send their text, or leave out the asymspec object"
+            f"the {view} view holds media that AsymSpec doesn't read on vLLM; send their text, or leave out "
+            "the asymspec object"
         )
+    return _token_ids(prompt, view)
+
+
+def _token_ids(prompt: Any, view: str) -> Sequence[int]:
     ids: Sequence[int] = prompt.get("prompt_token_ids") or ()
     if not ids:
         raise ConfigurationError(f"the {view} view has no tokens; it needs at least one")

@@ -8,10 +8,12 @@ from typing import Any
 
 from asymspec_agents._version import __version__
 from asymspec_agents.decoding.modes import MODES
+from asymspec_agents.decoding.vocab import MAPPED_DELTAS
 from asymspec_agents.wire.handshake import ServerInfo
 
 from ..budget import Limits
 from .asked import Abilities
+from .full_views import FullViews
 from .metrics import Metrics
 
 __all__ = ["PluginState", "server_info"]
@@ -26,18 +28,29 @@ class PluginState:
     limits: Limits
     abilities: Abilities
     metrics: Metrics
+    full_views: FullViews | None = None
 
 
-def server_info(served_names: Any, drafter: str, limits: Limits, vllm_version: str) -> ServerInfo:
+def server_info(
+    served_names: Any,
+    drafter: str,
+    limits: Limits,
+    vllm_version: str,
+    *,
+    sees_images: bool = False,
+    is_cross_family: bool = False,
+) -> ServerInfo:
     """What `/v1/asymspec` says: the longest prompts leave room for one token of answer."""
     name = served_names if isinstance(served_names, str) else served_names[0]
     is_path = "\\" in drafter or drafter.startswith((".", "/", "~"))
     return ServerInfo(
         verifier=name,
         drafter=PurePath(drafter).name if is_path else drafter,
-        modes=tuple(MODES),
+        modes=tuple(m for m, rule in MODES.items() if not is_cross_family or rule.delta in MAPPED_DELTAS),
         max_verifier_tokens=limits.max_model_len - 1,
         max_drafter_tokens=limits.max_full_len - 1,
         tokenize=True,
+        sees_images=sees_images,
+        cross_family=is_cross_family,
         server=f"vllm/{vllm_version} asymspec-agents/{__version__}",
     )

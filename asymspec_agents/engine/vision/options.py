@@ -1,0 +1,33 @@
+"""Limits of what a drafter that sees is shown, and of what is remembered of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import ConfigurationError
+
+__all__ = ["VisionOptions"]
+
+MIB = 1024**2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisionOptions:
+    """Limits of one request's images; raises ConfigurationError.
+
+    `max_images`: different images, however often each is shown. `max_image_pixels`: width times height of
+    one, `max_image_bytes`: its file. `cache_bytes`: features of earlier images, and pixels between two steps
+    of a request, each; an image that comes again elsewhere is then not read anew.
+    """
+
+    max_images: int = 16
+    max_image_pixels: int = 25_000_000
+    max_image_bytes: int = 20 * MIB
+    cache_bytes: int = 256 * MIB
+
+    def __post_init__(self) -> None:
+        for name in ("max_images", "max_image_pixels", "max_image_bytes", "cache_bytes"):
+            value = getattr(self, name)
+            least = 0 if name == "cache_bytes" else 1
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ConfigurationError(f"{name}={value!r} must be an integer of at least {least}")

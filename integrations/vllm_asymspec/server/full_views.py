@@ -1,0 +1,87 @@
+"""Full views with images, rendered by the drafter's own template and processor, through vLLM's renderer."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from asymspec_agents.errors import IncompatibleModelsError
+
+from ..config import PluginConfig
+from ..vision import image_processor, sees_images, with_limits
+from .compat import ErrorResponse, renderer_from_config
+from .pictures import ImageLimits
+
+__all__ = ["FullViews"]
+
+NUM_NAMED = 3  # tokens of another id that an error names
+
+
+@dataclass(frozen=True, slots=True)
+class FullViews:
+    """Renders what a drafter that sees reads. `limits` hold for each request."""
+
+    limits: ImageLimits
+    model_config: Any
+    renderer: Any
+    shows_tools: bool
+
+    @classmethod
+    def of(cls, vllm_config: Any, verifier_tokenizer: Any) -> FullViews | None:
+        """For a server with this configuration; None if its drafter reads text only.
+
+        Raises ConfigurationError where the drafter's processor can't be made or takes no images, and
+        IncompatibleModelsError where verifier and drafter have different ids for a token.
+        """
+        if not sees_images(vllm_config):
+            return None
+        plugin = PluginConfig.of(vllm_config.additional_config)
+        config = copy.copy(vllm_config)
+        config.model_config = with_limits(vllm_config.speculative_config.draft_model_config, plugin)
+        config.model_config.tokenizer = config.model_config.model
+        processor = image_processor(config.model_config)
+        renderer = renderer_from_config(config)
+        _check_same_ids(verifier_tokenizer, renderer.tokenizer, config.model_config.model)
+        limits = ImageLimits(plugin.max_images, plugin.max_image_pixels, control=_control(processor))
+        return cls(limits, config.model_config, renderer, _shows_tools(renderer.tokenizer))
+
+    async def render(self, stock: Any, request: Any) -> Any:
+        """The prompt of a chat request, with its images, or an ErrorResponse.
+
+        `stock` is vLLM's OnlineRenderer for the verifier, which knows the server's settings. A drafter whose
+        own template leaves out the tools gets the verifier's, with its own marks for images.
+        """
+        online = copy.copy(stock)
+        online.model_config, online.renderer = self.model_config, self.renderer
+        if request.tools and not self.shows_tools:
+            online.chat_template = stock.chat_template or stock.renderer.tokenizer.chat_template
+            online.chat_template_content_format = "string"
+        else:
+            online.chat_template = None
+            online.chat_template_content_format = "auto"
+        # The cache of the other kind expects the engine to have one like it, of the verifier's.
+        result = await online.render_chat(request, skip_mm_cache=True)
+        return result if isinstance(result, ErrorResponse) else result[1][0]
+
+
+def _shows_tools(tokenizer: Any) -> bool:
+    return "tools" in str(tokenizer.chat_template or "")
+
+
+def _control(processor: Any) -> tuple[str, ...]:
+    """The text that stands for an image in a prompt before the processor puts its tokens there."""
+    token = getattr(processor.info.get_hf_processor(), "image_token", None)
+    return () if token is None else (str(token),)
+
+
+def _check_same_ids(verifier: Any, drafter: Any, name: str) -> None:
+    """The drafter reads full views in its own ids, and the verifier's tokens behind them."""
+    ids = drafter.get_vocab()
+    other = [token for token, number in verifier.get_vocab().items() if ids.get(token) != number]
+    if other:
+        named = ", ".join(repr(token) for token in other[:NUM_NAMED])
+        raise IncompatibleModelsError(
+            f"the drafter {name} has other ids than the verifier for {len(other):,} tokens ({named}, …); a "
+            "drafter that sees needs the verifier's text vocabulary"
+        )

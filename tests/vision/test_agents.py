@@ -1,0 +1,143 @@
+"""Agents' images reach the drafter: smolagents' runs and observations, LangChain's blocks, by real models."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("smolagents", reason="the extra smolagents is not installed")
+pytest.importorskip("langchain_core", reason="the extra langchain is not installed")
+
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from smolagents import CodeAgent, OpenAIModel
+from smolagents.models import ChatMessage, MessageRole
+
+from asymspec_agents.backends import Backend, Capabilities, ChatDelta
+from asymspec_agents.backends.request import AnyRequest
+from asymspec_agents.protocol import AsymSpecOptions, AsymSpecReport
+from langchain_asymspec import ChatAsymSpec
+from smolagents_asymspec import AsymSpecModel, RoutedModel
+from tests.server.serving import serving
+
+from .images import data_url, encoded, noise
+from .pairs import backend_of
+
+SCRIPT = ("<code>\nprint('looked')\n</code>", "<code>\nfinal_answer('a cat')\n</code>")
+
+
+class Obedient(Backend):
+    """A real pair decodes every request; what it says is then replaced by the next text of a script."""
+
+    def __init__(self, *texts: str) -> None:
+        self.inner = backend_of("qwen2_vl")
+        self.texts = list(texts)
+        self.requests: list[AnyRequest] = []
+        self.reports: list[AsymSpecReport] = []
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities
+
+    @property
+    def num_towers(self) -> int:
+        """How often the drafter's tower ran."""
+        return int(self.inner.engine.models["drafter"].num_seen)  # type: ignore[attr-defined]
+
+    def stream(self, request: AnyRequest, *, abort: threading.Event | None = None) -> Iterator[ChatDelta]:
+        self.requests.append(request)
+        last = list(self.inner.stream(request, abort=abort))[-1]
+        assert last.report is not None
+        self.reports.append(last.report)
+        yield ChatDelta(content=self.texts.pop(0))
+        yield ChatDelta(finish_reason="stop", usage=last.usage, report=last.report)
+
+
+def test_a_runs_images_are_seen_in_every_step() -> None:
+    backend = Obedient(*SCRIPT)
+    model = AsymSpecModel(backend, max_tokens=6)
+    agent = CodeAgent(tools=[], model=model, max_steps=3)
+    agent.prompt_templates["system_prompt"] = "Write code."  # the tiny models have room for no more
+    assert agent.run("What is this?", images=[noise(1), noise(2)]) == "a cat"
+    assert [report.images for report in backend.reports] == [2, 2]
+    assert backend.num_towers == 2
+    assert backend.reports[1].cached_tokens.drafter > 50  # the images among them
+    assert backend.reports[0].fallback is None
+
+
+def test_observed_images_are_seen_from_their_step_on() -> None:
+    backend = Obedient(*SCRIPT)
+
+    def look(step: Any, agent: Any) -> None:
+        step.observations_images = [noise(7)]
+
+    agent = CodeAgent(
+        tools=[], model=AsymSpecModel(backend, max_tokens=6), max_steps=3, step_callbacks=[look]
+    )
+    agent.prompt_templates["system_prompt"] = "Write code."
+    assert agent.run("What is this?") == "a cat"
+    assert [report.images for report in backend.reports] == [0, 1]
+    assert backend.num_towers == 1
+    asymspec = backend.requests[1].asymspec
+    assert asymspec is not None
+    compressed = asymspec.compressed_messages(backend.requests[1].messages)  # type: ignore[union-attr]
+    texts = [text for message in compressed for text in message.texts()]
+    assert any("[image: PNG, 24×16" in text for text in texts)
+
+
+def test_smolagents_messages_are_answered_with_a_report() -> None:
+    backend = Obedient("A cat.")
+    content = [{"type": "text", "text": "What is this?"}, {"type": "image", "image": noise(3)}]
+    answer = AsymSpecModel(backend, max_tokens=6).generate([ChatMessage(MessageRole.USER, content)])
+    assert answer.raw.report.images == 1
+    assert answer.raw.report.drafted == 5 * answer.raw.report.blocks  # four drafts and the one behind them
+
+
+def test_a_saved_model_shows_images_again() -> None:
+    model = AsymSpecModel(Obedient())
+    loaded = AsymSpecModel.from_dict(model.to_dict(), backend=Obedient("A cat."))
+    content = [{"type": "text", "text": "What is this?"}, {"type": "image", "image": noise(3)}]
+    answer = loaded.generate([ChatMessage(MessageRole.USER, content)], max_tokens=6)
+    assert answer.raw.report.images == 1
+
+
+def test_an_openai_model_over_a_server_that_sees() -> None:
+    backend = Obedient("A cat.")
+    with serving({"large": backend}) as url:
+        inner = OpenAIModel("large", api_base=f"{url}/v1", api_key="k", max_tokens=6)
+        content = [{"type": "text", "text": "What is this?"}, {"type": "image", "image": noise(3)}]
+        RoutedModel(inner, options=AsymSpecOptions()).generate([ChatMessage(MessageRole.USER, content)])
+    assert backend.reports[0].images == 1
+    assert backend.reports[0].fallback is None
+
+
+def block(seed: int) -> dict[str, Any]:
+    return {"type": "image", "base64": data_url(encoded(noise(seed))).split(",")[1], "mime_type": "image/png"}
+
+
+def test_langchain_blocks_are_seen_in_users_and_tools_messages() -> None:
+    backend = Obedient("A cat.", "Two cats.")
+    chat = ChatAsymSpec(backend=backend, max_tokens=6)
+    call = {"name": "look", "args": {}, "id": "1"}
+    messages: list[Any] = [
+        HumanMessage([{"type": "text", "text": "What is this?"}, block(1)]),
+        AIMessage("", tool_calls=[call]),
+        ToolMessage([block(2), {"type": "text", "text": "seen"}], tool_call_id="1"),
+    ]
+    assert chat.invoke(messages[:1]).text == "A cat."
+    assert chat.invoke(messages).text == "Two cats."
+    assert [report.images for report in backend.reports] == [1, 2]
+    assert backend.num_towers == 2
+    assert backend.reports[1].cached_tokens.drafter > 0
+
+
+def test_langchain_image_urls_that_are_no_data_are_texts() -> None:
+    backend = Obedient("A cat.")
+    url = {"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}}
+    chat = ChatAsymSpec(backend=backend, max_tokens=6)
+    chat.invoke([HumanMessage([{"type": "text", "text": "What is this?"}, url, block(1)])])
+    assert backend.reports[0].images == 1
+    content = backend.requests[0].messages[0].content  # type: ignore[union-attr]
+    assert [part.type for part in content] == ["text", "text", "image_url"]
