@@ -40,7 +40,7 @@ class PluginConfig:
     prefill_tokens: int = 512
     max_requests: int | None = None
     max_images: int = 16
-    max_image_pixels: int = 4_194_304
+    max_image_pixels: int = 25_000_000
     image_cache_bytes: int = 268_435_456
     vocab_map: str | None = None
 

@@ -185,7 +185,7 @@ def test_what_cannot_be_shown(seeing_harness: Harness, body: dict[str, Any], say
 
 def test_an_image_that_nobody_sees_and_no_text_replaces(harness: Harness) -> None:
     error = harness.error(CHAT, chat(data_url(), edits=False))
-    assert "messages[0].content[1]: nobody sees this image (the drafter reads text only)" in error["message"]
+    assert "messages[0].content[1]: nobody sees this image (no model here reads images)" in error["message"]
 
 
 def test_a_drafter_whose_template_leaves_out_tools_reads_the_verifiers(

@@ -9,12 +9,7 @@ from typing import Any
 from asymspec_agents.backends.prompts import Prompts
 from asymspec_agents.backends.request import AnyRequest
 from asymspec_agents.errors import UnsupportedRequestError
-from asymspec_agents.protocol import (
-    IMAGE_DRAFT_TOKENS,
-    AsymSpecCompletion,
-    AsymSpecOptions,
-    AsymSpecRequest,
-)
+from asymspec_agents.protocol import AsymSpecCompletion, AsymSpecOptions, AsymSpecRequest
 
 from ..admission import PROCESSED
 from ..wire_args import EXTRA_ARG
@@ -115,9 +110,7 @@ def asked(request: AnyRequest, abilities: Abilities, *, shows_images: bool = Fal
 def _options(asymspec: AsymSpecOptions, abilities: Abilities, shows_images: bool) -> AsymSpecOptions:
     """The options of decoding; a request without a number of drafts takes what the server has."""
     given = asymspec.model_dump(include=set(AsymSpecOptions.model_fields), exclude_unset=True)
-    wanted = asymspec.num_draft_tokens
-    if shows_images and "num_draft_tokens" not in asymspec.model_fields_set:
-        wanted = IMAGE_DRAFT_TOKENS
+    wanted = (asymspec.with_images() if shows_images else asymspec).num_draft_tokens
     return AsymSpecOptions.of(**{**given, "num_draft_tokens": min(wanted, abilities.num_draft_tokens)})
 
 

@@ -110,14 +110,13 @@ def chat_views(
     fields = _fields(body)
     tools = fields.get("tools")
     other_tools = tools if short_tools is None else [_cleaned(tool.wire()) for tool in short_tools]
-    if messages.has_images:
-        fields["messages"] = _wire(messages.full)
+    fields["messages"] = _wire(messages.full)
     views = _validated(ChatViews, _with_tools(fields, tools))
     other = {**fields, "messages": _wire(messages.compressed)}
     views._compressed = _validated(OtherChatView, _with_tools(other, other_tools))
     if messages.shown is not None:
-        shown = {**fields, "messages": _wire(messages.shown)}
-        views._shown = _validated(OtherChatView, _with_tools(shown, tools))
+        told = _validated(OtherChatView, _with_tools(fields, tools))
+        views._shown = told.model_copy(update={"messages": _shown(told.messages, messages)})
     return views
 
 
@@ -148,6 +147,15 @@ def _with_tools(fields: Mapping[str, Any], tools: Any) -> dict[str, Any]:
     if result.get("tool_choice") in ("auto", "none"):
         del result["tool_choice"]
     return result
+
+
+def _shown(told: Sequence[Any], messages: ViewsOfImages) -> list[Any]:
+    """vLLM's messages with pictures in them, which it takes anywhere, though not through its validation."""
+    pairs = zip(told, messages.full, messages.shown or (), strict=True)
+    return [
+        message if text is shown else {**message, "content": _wire([shown])[0]["content"]}
+        for message, text, shown in pairs
+    ]
 
 
 def _wire(messages: Sequence[Message]) -> list[Any]:

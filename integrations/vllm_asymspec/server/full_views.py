@@ -6,6 +6,7 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
+from asymspec_agents.engine.vision.options import VisionOptions
 from asymspec_agents.errors import IncompatibleModelsError
 
 from ..config import PluginConfig
@@ -43,7 +44,8 @@ class FullViews:
         processor = image_processor(config.model_config)
         renderer = renderer_from_config(config)
         _check_same_ids(verifier_tokenizer, renderer.tokenizer, config.model_config.model)
-        limits = ImageLimits(plugin.max_images, plugin.max_image_pixels, control=_control(processor))
+        options = VisionOptions(max_images=plugin.max_images, max_image_pixels=plugin.max_image_pixels)
+        limits = ImageLimits(options, _control(processor))
         return cls(limits, config.model_config, renderer, _shows_tools(renderer.tokenizer))
 
     async def render(self, stock: Any, request: Any) -> Any:
