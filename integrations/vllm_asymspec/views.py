@@ -11,112 +11,22 @@ A drafter of another family reads the answer as its transcript, which is kept he
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
-from asymspec_agents.decoding.transcript import MAX_TAIL_BYTES, Transcript
+from asymspec_agents.decoding.transcript import MAX_TAIL_BYTES
 from asymspec_agents.protocol import AsymSpecOptions
 
 from .budget import Limits
+from .entries import NUM_REFED, Entry, Images, View
 from .family import Family
-from .images import Span, spans_of
-from .plan import NewRequest, OwnTokens, StepPlan, ViewName
+from .images import spans_of
+from .plan import NewRequest, OwnTokens, StepPlan
 from .plan_draft import PlanDraft
-from .pool import BlockPool, block_hashes
+from .pool import BlockPool
+from .reading import reading_of
 from .tally import Tally
-from .wire_args import AsymSpecArgs, pack_ids, unpack_ids
+from .wire_args import BYTES_PER_ID, AsymSpecArgs, pack_ids, unpack_ids
 
-__all__ = ["NUM_REFED", "Reading", "Views", "reading_of"]
-
-NUM_REFED = 2  # tokens that every draft round reads again
-BYTES_PER_ID = 4
-
-Images = Sequence[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What of a request the drafter reads, and by which rule it decodes.
-
-    `strict`: both views are the same, so the rule is `strict`, whatever the options say.
-    """
-
-    options: AsymSpecOptions
-    has_base: bool
-    strict: bool
-    delta: int
-
-    @property
-    def mode(self) -> str:
-        """The name of what runs."""
-        return "strict" if self.strict else self.options.mode_name
-
-    @property
-    def fallback(self) -> str | None:
-        """Why that differs from what was asked."""
-        return "identical_views" if self.strict else None
-
-
-def reading_of(args: AsymSpecArgs, compressed_ids: bytes) -> Reading:
-    """What the drafter reads of a request with this compressed view (as `pack_ids` packs it)."""
-    base_ids = args.base_ids or compressed_ids
-    identical = args.full_ids == base_ids and not args.num_images
-    strict = identical and args.options.identical_views == "strict"
-    return Reading(
-        options=args.options,
-        has_base=not identical and args.options.rule().needs_base,
-        strict=strict,
-        delta=(len(args.full_ids) - len(base_ids)) // BYTES_PER_ID,
-    )
-
-
-@dataclass(slots=True)
-class _View:
-    """One view of one request. `ids` and `names` are set when the request gets its slot."""
-
-    name: ViewName
-    prompt: bytes
-    images: tuple[Span, ...] = ()
-    ids: bytes = b""
-    names: list[bytes] = field(default_factory=list)  # of the blocks that only hold tokens read beforehand
-    blocks: list[int] = field(default_factory=list)
-    num_read: int = 0
-    num_shared: int = 0  # of those read, computed for somebody else
-
-    @property
-    def num_to_read(self) -> int:
-        return max(len(self.ids) // BYTES_PER_ID - NUM_REFED, 0) - self.num_read
-
-    def begin(self, answer: bytes, num_unsettled: int, block_size: int, salt: str | None) -> None:
-        """`num_unsettled`: the last tokens of the answer, which may be written anew."""
-        ids = self.prompt + answer
-        if ids != self.ids:
-            self.ids = ids
-            settled = ids[: -max(num_unsettled, NUM_REFED) * BYTES_PER_ID]
-            self.names = list(block_hashes(settled, block_size, salt, self.images))
-
-
-@dataclass(slots=True)
-class _Entry:
-    req_id: str
-    reading: Reading
-    salt: str | None
-    views: tuple[_View, ...]
-    tally: Tally
-    images: Images = ()
-    transcript: Transcript | None = None
-    base_prompt: bytes = b""
-    num_begun: int = 0
-
-    @property
-    def num_prompt(self) -> int:
-        return self.tally.num_compressed
-
-    def length(self, view: _View, num_tokens: int) -> int:
-        """The view's, with the answer, where the verifier's sequence has so many tokens."""
-        if self.transcript is not None:
-            return len(view.prompt) // BYTES_PER_ID + len(self.transcript.tokens)
-        return num_tokens + (self.reading.delta if view.name == "full" else 0)
+__all__ = ["Views"]
 
 
 class Views:
@@ -138,7 +48,7 @@ class Views:
         self.num_slots = num_slots
         self._unread = unread
         self.pool = BlockPool(limits.pool.num_blocks)
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, Entry] = {}
         self._holders: dict[str, None] = {}
         self._draft = PlanDraft()
 
@@ -174,10 +84,10 @@ class Views:
     ) -> None:
         """A request comes, cold. `salt` isolates its cached blocks; `images` are those of its full view."""
         reading = reading_of(args, compressed_ids)
-        views = [_View("full", args.full_ids, spans_of(images))]
+        views = [View("full", args.full_ids, spans_of(images))]
         base_prompt = args.base_ids or compressed_ids
         if reading.has_base:
-            views.append(_View("base", base_prompt))
+            views.append(View("base", base_prompt))
         num_drafts = min(reading.options.num_draft_tokens, self.limits.num_draft_tokens)
         tally = Tally(
             mode=reading.mode,
@@ -187,7 +97,7 @@ class Views:
             num_places=num_drafts + (reading.options.bonus == "rule"),
             num_images=args.num_images,
         )
-        entry = _Entry(req_id, reading, salt, tuple(views), tally, images, base_prompt=base_prompt)
+        entry = Entry(req_id, reading, salt, tuple(views), tally, images, base_prompt=base_prompt)
         self._entries[req_id] = entry
         self._transcribe(entry, ())
 
@@ -284,14 +194,14 @@ class Views:
         plan, self._draft = self._draft.plan(), PlanDraft()
         return plan
 
-    def _transcribe(self, entry: _Entry, answer: Sequence[int]) -> None:
+    def _transcribe(self, entry: Entry, answer: Sequence[int]) -> None:
         """Writes the answer so far anew in the tokens of a drafter of another family."""
         if self._family is not None:
             entry.transcript = self._family.begin()
             entry.transcript.push(answer)
             entry.tally.cross_family = self._family.report(entry.transcript)
 
-    def _extend(self, entry: _Entry, num_tokens: int) -> bool:
+    def _extend(self, entry: Entry, num_tokens: int) -> bool:
         missing = [
             max(self.limits.blocks_of_view(entry.length(view, num_tokens)) - len(view.blocks), 0)
             for view in entry.views
@@ -304,7 +214,7 @@ class Views:
             del taken[:num]
         return True
 
-    def _adopt(self, entry: _Entry, view: _View) -> None:
+    def _adopt(self, entry: Entry, view: View) -> None:
         """Takes blocks that others have filled since, in place of the view's own empty ones."""
         block_size = self.limits.pool.block_size
         first = view.num_read // block_size
@@ -322,7 +232,7 @@ class Views:
         self._note_cached(entry)
         self._draft.replace(entry.req_id, view.name, view.blocks)
 
-    def _waits(self, view: _View) -> bool:
+    def _waits(self, view: View) -> bool:
         block_size = self.limits.pool.block_size
         first = view.num_read // block_size
         return (
@@ -331,7 +241,7 @@ class Views:
             and self._draft.is_computing(view.names[first])
         )
 
-    def _read(self, entry: _Entry, view: _View, num: int) -> int:
+    def _read(self, entry: Entry, view: View, num: int) -> int:
         block_size, start, stop = self.limits.pool.block_size, view.num_read, view.num_read + num
         at_block = stop - stop % block_size
         if num < view.num_to_read and at_block > start:  # where others can take over from, and it from others
@@ -343,17 +253,17 @@ class Views:
         view.num_read = stop
         return stop - start
 
-    def _give_back(self, entry: _Entry) -> None:
+    def _give_back(self, entry: Entry) -> None:
         for view in entry.views:
             self.pool.give_back(view.blocks)
             view.blocks, view.num_read, view.num_shared = [], 0, 0
 
-    def _note_cached(self, entry: _Entry) -> None:
+    def _note_cached(self, entry: Entry) -> None:
         if entry.num_begun == 1:  # later it finds blocks that it filled itself
             for view in entry.views:
                 setattr(entry.tally.cached, "drafter" if view.name == "full" else "base", view.num_shared)
 
-    def _new_request(self, entry: _Entry, answer: Sequence[int]) -> NewRequest:
+    def _new_request(self, entry: Entry, answer: Sequence[int]) -> NewRequest:
         full = entry.views[0]
         own = None
         if self._family is not None:

@@ -16,11 +16,11 @@ from typing import Any
 from asymspec_agents.errors import ConfigurationError
 from asymspec_agents.protocol import PROTOCOL_VERSION, AsymSpecOptions
 
-__all__ = ["EXTRA_ARG", "AsymSpecArgs", "pack_ids", "unpack_ids"]
+__all__ = ["BYTES_PER_ID", "EXTRA_ARG", "AsymSpecArgs", "pack_ids", "unpack_ids"]
 
 EXTRA_ARG = "asymspec"
 _FIELDS = {"version", "full_ids", "options", "salt", "num_images", "base_ids"}
-_BYTES_PER_ID = 4
+BYTES_PER_ID = 4
 
 
 def pack_ids(ids: Sequence[int]) -> bytes:
@@ -64,7 +64,7 @@ class AsymSpecArgs:
             raise ConfigurationError("asymspec.full_ids: the full view is empty")
         for name in ("full_ids", "base_ids"):
             ids: bytes = getattr(self, name)
-            if len(ids) % _BYTES_PER_ID:
+            if len(ids) % BYTES_PER_ID:
                 raise ConfigurationError(
                     f"asymspec.{name}: {len(ids)} bytes are no whole number of int32 values"
                 )
@@ -74,12 +74,12 @@ class AsymSpecArgs:
     @property
     def num_full_tokens(self) -> int:
         """The length of the full view."""
-        return len(self.full_ids) // _BYTES_PER_ID
+        return len(self.full_ids) // BYTES_PER_ID
 
     @property
     def num_base_tokens(self) -> int | None:
         """The length of the compressed view in the drafter's tokens, where these are its own."""
-        return len(self.base_ids) // _BYTES_PER_ID or None
+        return len(self.base_ids) // BYTES_PER_ID or None
 
     def pack(self) -> dict[str, Any]:
         """The value of `extra_args["asymspec"]`."""

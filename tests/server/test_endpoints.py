@@ -56,6 +56,7 @@ def test_the_server_says_what_it_is(client: httpx.Client) -> None:
         "max_drafter_tokens": None,
         "tokenize": False,
         "sees_images": False,
+        "cross_family": False,
         "server": f"asymspec-agents/{__version__}",
     }
     assert client.get("/version").json() == {"version": __version__}

@@ -252,6 +252,7 @@ def test_a_report_has_every_field_of_the_wire() -> None:
         "mean_divergence": 0.0,
         "fallback": None,
         "images": 0,
+        "cross_family": None,
     }
 
 

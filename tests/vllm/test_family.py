@@ -16,9 +16,10 @@ from tests.decoding.made_tokenizers import made
 from vllm_asymspec.admission import check_own_ids, check_request
 from vllm_asymspec.budget import DrafterShape, Limits, PoolShape
 from vllm_asymspec.family import Family
+from vllm_asymspec.reading import reading_of
 from vllm_asymspec.server.asked import Abilities, asked
 from vllm_asymspec.server.own_views import OwnViews
-from vllm_asymspec.views import Views, reading_of
+from vllm_asymspec.views import Views
 from vllm_asymspec.wire_args import EXTRA_ARG, AsymSpecArgs, pack_ids, unpack_ids
 
 from .family_machine import paper_family
