@@ -26,7 +26,7 @@ pytestmark = pytest.mark.full
 PAIRS = [("qwen2.5-coder-0.5b", "smollm2-135m"), ("smollm2-135m", "qwen2.5-coder-0.5b")]
 FACTS = "On 12 March 2024 the ship Oryntha left with 1,250 crates for Świnoujście (Szczecin), price: 89.99 €."
 TASK = "Repeat every fact of this as JSON with the keys date, ship, crates, port and price."
-NUM_TOKENS = 48
+NUM_TOKENS = 32
 TEXTS = [
     "東京で会いましょう。你好,世界。안녕하세요 שלום مرحبا नमस्ते 🙂👍🏽👩‍👩‍👧",
     "def f(x):\n    return {'a': [1, 22, 333], \"b\": x}\n\n\n  done",
@@ -88,7 +88,7 @@ def test_every_block_is_that_of_the_decoder_without_caches(pair: LoadedPair, opt
 
 def test_both_have_the_same_bytes_after_every_block_and_little_is_read_again(pair: LoadedPair) -> None:
     writing, views = _transcriber(pair), _views(pair)
-    for answer in [*(run(pair.engine, views, gamma=gamma, max_tokens=40).tokens for gamma in (0.5, 1.5))]:
+    for answer in [*(run(pair.engine, views, gamma=gamma, max_tokens=24).tokens for gamma in (0.5, 1.5))]:
         _follow(writing, [answer[i : i + 3] for i in range(0, len(answer), 3)])
     for text in TEXTS:
         ids = pair.template.tokenizer.encode(text, add_special_tokens=False)
@@ -109,7 +109,7 @@ def _follow(writing: Transcriber, blocks: list[list[int]]) -> None:
 
 def test_the_text_does_not_depend_on_the_number_of_drafts(pair: LoadedPair) -> None:
     texts = {
-        tuple(run(pair.engine, _views(pair), num_draft_tokens=k, bonus=bonus, max_tokens=24).tokens)
+        tuple(run(pair.engine, _views(pair), num_draft_tokens=k, bonus=bonus, max_tokens=16).tokens)
         for k, bonus in ((1, "rule"), (2, "rule"), (4, "none"), (8, "rule"))
     }
     assert len(texts) == 1
