@@ -8,7 +8,7 @@ from typing import Any
 from asymspec_agents.errors import ConfigurationError, UnsupportedRequestError
 
 from .budget import Limits
-from .views import reading_of
+from .reading import reading_of
 from .wire_args import AsymSpecArgs, unpack_ids
 
 __all__ = ["PROCESSED", "check_engine_request", "check_request"]

@@ -28,7 +28,7 @@ from .admission import check_request
 from .budget import Limits
 from .heard import Heard
 from .offline import report_of_counts
-from .views import reading_of
+from .reading import reading_of
 from .wire_args import EXTRA_ARG, AsymSpecArgs, pack_ids
 
 __all__ = ["BatchedEngine", "NamedModel"]

@@ -20,50 +20,16 @@ from .images import Span, spans_of
 from .plan import NewRequest, StepPlan, ViewName
 from .plan_draft import PlanDraft
 from .pool import BlockPool, block_hashes
+from .reading import Reading, reading_of
 from .tally import Tally
 from .wire_args import AsymSpecArgs, pack_ids, unpack_ids
 
-__all__ = ["NUM_REFED", "Reading", "Views", "reading_of"]
+__all__ = ["NUM_REFED", "Views"]
 
 NUM_REFED = 2  # tokens that every draft round reads again
 BYTES_PER_ID = 4
 
 Images = Sequence[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What of a request the drafter reads, and by which rule it decodes.
-
-    `strict`: both views are the same, so the rule is `strict`, whatever the options say.
-    """
-
-    options: AsymSpecOptions
-    has_base: bool
-    strict: bool
-    delta: int
-
-    @property
-    def mode(self) -> str:
-        """The name of what runs."""
-        return "strict" if self.strict else self.options.mode_name
-
-    @property
-    def fallback(self) -> str | None:
-        """Why that differs from what was asked."""
-        return "identical_views" if self.strict else None
-
-
-def reading_of(args: AsymSpecArgs, compressed_ids: bytes) -> Reading:
-    """What the drafter reads of a request with this compressed view (as `pack_ids` packs it)."""
-    identical = args.full_ids == compressed_ids and not args.num_images
-    strict = identical and args.options.identical_views == "strict"
-    return Reading(
-        options=args.options,
-        has_base=not identical and args.options.rule().needs_base,
-        strict=strict,
-        delta=(len(args.full_ids) - len(compressed_ids)) // BYTES_PER_ID,
-    )
 
 
 @dataclass(slots=True)

@@ -13,7 +13,8 @@ from asymspec_agents.errors import UnsupportedRequestError
 from asymspec_agents.protocol import AsymSpecOptions
 from vllm_asymspec.images import Span, check_places, end_of, spans_of
 from vllm_asymspec.pool import block_hashes
-from vllm_asymspec.views import Views, reading_of
+from vllm_asymspec.reading import reading_of
+from vllm_asymspec.views import Views
 from vllm_asymspec.wire_args import AsymSpecArgs, pack_ids
 
 from .test_views import BLOCK, limits

@@ -8,8 +8,9 @@ import pytest
 
 from asymspec_agents.protocol import AsymSpecOptions, AsymSpecReport
 from vllm_asymspec.budget import DrafterShape, Limits, PoolShape
+from vllm_asymspec.reading import reading_of
 from vllm_asymspec.tally import Tally
-from vllm_asymspec.views import Views, reading_of
+from vllm_asymspec.views import Views
 from vllm_asymspec.warming import WarmingQueue, shares
 from vllm_asymspec.wire_args import AsymSpecArgs, pack_ids
 

@@ -11,7 +11,7 @@ from asymspec_agents.errors import ConfigurationError, ContextOverflowError, Uns
 from ..admission import check_request
 from ..budget import Limits
 from ..images import check_places, spans_of
-from ..views import reading_of
+from ..reading import reading_of
 from ..vision import features_of
 from ..wire_args import AsymSpecArgs, pack_ids
 from .asked import Asked

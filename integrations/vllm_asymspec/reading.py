@@ -1,0 +1,48 @@
+"""What of a request the drafter reads, and by which rule it is decoded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from asymspec_agents.protocol import AsymSpecOptions
+
+from .wire_args import AsymSpecArgs
+
+__all__ = ["Reading", "reading_of"]
+
+BYTES_PER_ID = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What of a request the drafter reads, and by which rule it decodes.
+
+    `strict`: both views are the same, so the rule is `strict`, whatever the options say.
+    """
+
+    options: AsymSpecOptions
+    has_base: bool
+    strict: bool
+    delta: int
+
+    @property
+    def mode(self) -> str:
+        """The name of what runs."""
+        return "strict" if self.strict else self.options.mode_name
+
+    @property
+    def fallback(self) -> str | None:
+        """Why that differs from what was asked."""
+        return "identical_views" if self.strict else None
+
+
+def reading_of(args: AsymSpecArgs, compressed_ids: bytes) -> Reading:
+    """What the drafter reads of a request with this compressed view (as `pack_ids` packs it)."""
+    identical = args.full_ids == compressed_ids and not args.num_images
+    strict = identical and args.options.identical_views == "strict"
+    return Reading(
+        options=args.options,
+        has_base=not identical and args.options.rule().needs_base,
+        strict=strict,
+        delta=(len(args.full_ids) - len(compressed_ids)) // BYTES_PER_ID,
+    )
