@@ -15,13 +15,13 @@ from asymspec_agents.backends.answer import ChatDelta
 from asymspec_agents.backends.local import LocalBackend
 from asymspec_agents.backends.request import AnyRequest
 from asymspec_agents.config import environment
-from asymspec_agents.errors import MissingDependencyError
+from asymspec_agents.errors import ConfigurationError, MissingDependencyError
 from asymspec_agents.weights import DEFAULT_PAIR, ProgressCallback, resolve
 
 from .distribution import is_cpu_build
 from .launch import CPU_MEMORY_SHARE, is_cpu_memory_set
 from .offline import engine_arguments
-from .vocabularies import Vocabularies
+from .vocabularies import IN_TURN_ONLY, Vocabularies
 
 __all__ = ["VLLMBackend"]
 
@@ -66,12 +66,15 @@ class VLLMBackend(LocalBackend):
 
         folders = [resolve(name, progress=progress) for name in (verifier, drafter)]
         places = str(folders[0].path), str(folders[1].path)
+        vocabularies = Vocabularies.of(*places, vocab_map)
+        if vocabularies.needs_first_runner and engine_fields.get("async_scheduling"):
+            raise ConfigurationError(f"async_scheduling: {IN_TURN_ONLY}")
         arguments = engine_arguments(
             places[1],
             num_draft_tokens=num_draft_tokens,
             tensor_parallel_size=tensor_parallel_size,
             settings=settings,
-            vocabularies=Vocabularies.of(*places, vocab_map),
+            vocabularies=vocabularies,
         )
         started = start_engine(folders[0].path, {**engine_fields, **arguments}, (verifier, drafter))
         engine: Any = started.engine

@@ -39,7 +39,7 @@ from .compat_worker import (
     set_model_tag,
 )
 from .config import PluginConfig
-from .rounds import Rows
+from .rows import Rows
 from .seen import Shown
 from .sight import Sight
 from .slots import on_device

@@ -20,7 +20,8 @@ from asymspec_agents.decoding.translation import Translation
 
 from .family import Family
 from .plan import Chunk, NewRequest, StepPlan, ViewName
-from .rounds import Lengths, ReadsRows, Round, Rounds
+from .rounds import Round, Rounds
+from .rows import Lengths, ReadsRows
 from .slots import TAIL, Shape, on_device
 from .wire_args import pack_ids, unpack_ids
 

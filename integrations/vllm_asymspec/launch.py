@@ -26,7 +26,7 @@ from asymspec_agents.decoding.modes import MAX_DRAFT_TOKENS
 from asymspec_agents.errors import ConfigurationError
 
 from .config import CONFIG_KEY, PluginConfig
-from .vocabularies import Vocabularies
+from .vocabularies import IN_TURN_ONLY, Vocabularies
 
 __all__ = ["CPU_MEMORY_SHARE", "SCHEDULER_CLASS", "WORKER_CLASS", "Launch", "is_cpu_memory_set"]
 
@@ -75,10 +75,7 @@ class Launch:
                 reason = "the model is named first" if flag == "--model" else "`asymspec vllm serve` sets it"
                 raise ConfigurationError(f"{flag} {value}: {reason}; to set it, start `vllm serve` yourself")
         if self.vocabularies.needs_first_runner and list(_given(self.arguments, ASYNC)):
-            raise ConfigurationError(
-                f"{ASYNC}: vLLM takes a pair with different numbers of rows on its first model runner only, "
-                "which drafts in turn; leave it out, or pad the drafter (asymspec vllm pad-drafter)"
-            )
+            raise ConfigurationError(f"{ASYNC}: {IN_TURN_ONLY}")
         for path in _given(self.arguments, "--config"):
             _check_config_file(Path(path))
 

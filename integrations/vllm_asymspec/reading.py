@@ -1,4 +1,4 @@
-"""What of a request the drafter reads, as its views tell."""
+"""What of a request the drafter reads, and by which rule it is decoded."""
 
 from __future__ import annotations
 

@@ -18,7 +18,12 @@ from asymspec_agents.errors import IncompatibleModelsError
 
 from .family import AUTO
 
-__all__ = ["Vocabularies"]
+__all__ = ["IN_TURN_ONLY", "Vocabularies"]
+
+IN_TURN_ONLY = (
+    "vLLM takes a pair with different numbers of rows of logits on its first model runner only, which drafts "
+    "in turn; leave it out, or pad the drafter (asymspec vllm pad-drafter)"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from .family_oracle import FamilyOracle
 from .models import save_pair
 from .oracle import Seen
 
-__all__ = ["FamilyExactness", "Sizes", "family_engine"]
+__all__ = ["FamilyExactness", "Own", "Sizes", "family_engine"]
 
 Sizes = dict[tuple[str, str], tuple[int, int]]
 KINDS = [("words", "digits", False), ("digits", "words", True), ("words", "pieces", True)]
@@ -36,7 +36,9 @@ KINDS = [("words", "digits", False), ("digits", "words", True), ("words", "piece
 def family_engine(engines: Engines, pair: Pair, asymspec: dict[str, Any], **arguments: Any) -> TinyEngine:
     """An engine for a pair of two families."""
     sizes = (pair.verifier.config.vocab_size, pair.drafter.config.vocab_size)
-    speculative = {} if sizes[0] == sizes[1] else {"use_heterogeneous_vocab": True}
+    speculative = dict(arguments.pop("speculative_config", {}))
+    if sizes[0] != sizes[1]:
+        speculative["use_heterogeneous_vocab"] = True
     return engines(
         pair.folders, {"vocab_map": pair.choice, **asymspec}, speculative_config=speculative, **arguments
     )

@@ -24,7 +24,7 @@ from tests.engine.naive import EXCUSED_MARGIN, Vector, judge
 from vllm_asymspec.budget import DrafterShape, Limits, PoolShape
 from vllm_asymspec.family import AUTO, Family
 from vllm_asymspec.foreign_rounds import ForeignRounds
-from vllm_asymspec.rounds import Rows
+from vllm_asymspec.rows import Rows
 from vllm_asymspec.slots import Shape
 from vllm_asymspec.views import Views
 from vllm_asymspec.wire_args import AsymSpecArgs, pack_ids

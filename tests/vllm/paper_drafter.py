@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vllm_asymspec.rounds import Rows
+from vllm_asymspec.rows import Rows
 
 __all__ = ["LOGITS_SIZE", "VOCAB", "PaperDrafter", "logits_of"]
 

@@ -16,7 +16,7 @@ from asymspec_agents.backends import AnyRequest, ChatResponse, CompletionRequest
 from asymspec_agents.backends.base import Backend
 from asymspec_agents.backends.local import LocalBackend
 from asymspec_agents.decoding.vocab_file import save_map
-from asymspec_agents.errors import IncompatibleModelsError, UnsupportedRequestError
+from asymspec_agents.errors import ConfigurationError, IncompatibleModelsError, UnsupportedRequestError
 from tests.engine.tiny_folder import ask
 from vllm_asymspec.backend import VLLMBackend
 
@@ -163,6 +163,11 @@ def test_what_it_says_of_itself(served: Served) -> None:
 def test_without_a_map_the_pair_is_refused_at_once(pair: Pair) -> None:
     with pytest.raises(IncompatibleModelsError, match="vocab_map"):
         VLLMBackend.start(*map(str, pair.folders))
+
+
+def test_asynchronous_scheduling_of_such_a_pair_is_refused(pair: Pair) -> None:
+    with pytest.raises(ConfigurationError, match=r"async_scheduling: .*pad-drafter"):
+        VLLMBackend.start(*map(str, pair.folders), vocab_map="auto", async_scheduling=True)
 
 
 def test_a_map_of_other_vocabularies_is_refused_at_the_start(pair: Pair, tmp_path: Path) -> None:
