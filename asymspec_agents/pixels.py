@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["upright_rgb"]
+__all__ = ["MAX_ASPECT_RATIO", "is_too_narrow", "upright_rgb"]
+
+# Of the longer side to the shorter: what Qwen's image processors take. CLIP's scale the shorter side up, so
+# that a line of one pixel, a file of some bytes, would become gigabytes.
+MAX_ASPECT_RATIO = 200
 
 _VISIBLE_CONTRAST = 64  # of 255
 _GROUNDS = (255, 0, 128)  # white first, which most transparent pictures are made for
+
+
+def is_too_narrow(width: int, height: int) -> bool:
+    """Whether a picture of this size is beyond MAX_ASPECT_RATIO, which no model is shown."""
+    return max(width, height) > MAX_ASPECT_RATIO * min(width, height)
 
 
 def upright_rgb(picture: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from ..pixels import is_too_narrow
 from ..recording import Recorder
 from ..store import ContentStore, content_hash
 from .converter import Conversion, Converter
@@ -190,7 +191,12 @@ class AttachmentReader:
                 kind, tuple(details), f"Text in it:\n{made.text}" if made.text else "No text found in it."
             )
         is_told = self._captioner is not None or self._text_reader is not None
-        may_be_seen = self._policy.drafter_sees == "images" and kind.name in _SEEN and size is not None
+        may_be_seen = (
+            self._policy.drafter_sees == "images"
+            and kind.name in _SEEN
+            and size is not None
+            and not is_too_narrow(size.width, size.height)
+        )
         undescribed = (*details, "not described: no captioner or text reader is set")
         if not is_told and not may_be_seen:
             return _Content(kind, undescribed, "")

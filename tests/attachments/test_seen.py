@@ -26,6 +26,8 @@ CASES = [
     ("cut short", image_part(image("PNG")[:-60]), False),
     ("header only", image_part(image("PNG")[:33]), False),
     ("too large", image_part(image("PNG", (60, 60))), False),
+    ("a line", image_part(image("PNG", (201, 1))), False),
+    ("a ruler", image_part(image("PNG", (1, 200))), True),
     ("a URL", URL, False),
     ("a file", {"type": "file", "file": {"file_data": image_part(image())["image_url"]["url"]}}, True),
 ]
@@ -60,7 +62,7 @@ def test_what_is_kept(part: dict[str, Any], is_kept: bool, captioner: Says | Non
     assert (kind == part["type"]) is is_kept
     assert text.startswith("[image")
     assert ("a lighthouse" in text) is (
-        captioner is not None and (is_kept or "TIFF" in text or "ICO" in text)
+        captioner is not None and (is_kept or any(kind in text for kind in ("TIFF", "ICO", "201×1")))
     )
     # For a drafter that does not see, all of them are texts: the same ones where images are whole.
     blind_kind, blind_text = read(part, "text", captioner)

@@ -7,6 +7,7 @@ import struct
 import sys
 import tracemalloc
 import zlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -155,11 +156,30 @@ def test_broken_bytes_of_any_kind_are_message_errors() -> None:
                 assert read(bytes(spoiled)).mode == "RGB"
 
 
+@pytest.mark.parametrize("family", ["qwen2_vl", "idefics3", "llava"])
+def test_a_line_is_no_picture(family: str) -> None:
+    """CLIP's processor would scale its shorter side up to the tower's, and the longer one with it."""
+    looker = seeing_pair(family).prompts.looker
+    for width, height in ((201, 1), (1, 201), (2, 403)):
+        with pytest.raises(
+            MessageError,
+            match=rf"^{_escaped(PLACE)}: the image has {width}×{height} pixels; its longer side may be",
+        ):
+            looker.look(Picture.of(encoded(noise(1, width, height)), PLACE))
+    for width, height in ((200, 1), (2, 400)):
+        assert looker.look(Picture.of(encoded(noise(1, width, height)), PLACE)).layout.num_rows > 0
+
+
 def test_what_an_image_processor_refuses_is_the_pictures_fault() -> None:
+    def refuse(**_: Any) -> Any:
+        raise ValueError("too plain")
+
+    looker = seeing_pair("qwen2_vl").prompts.looker
+    picky = Looker(looker.kind, refuse, looker._tokenizer, VisionOptions())
     with pytest.raises(
         MessageError, match=rf"^{_escaped(PLACE)}: the drafter's image processor refuses the image: "
     ):
-        seeing_pair("qwen2_vl").prompts.looker.look(Picture.of(encoded(noise(1, 1_000, 2)), PLACE))
+        picky.look(Picture.of(encoded(noise(1)), PLACE))
 
 
 def test_without_pillow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

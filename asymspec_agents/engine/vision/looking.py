@@ -96,7 +96,7 @@ class Looker:
         image = pixels(picture, self.options)
         try:
             return self.processed(image)
-        except ValueError as error:  # such as a picture of one line, which some models cannot scale
+        except ValueError as error:  # families have limits of their own
             raise MessageError(
                 f"{picture.place}: the drafter's image processor refuses the image: {error}"
             ) from error

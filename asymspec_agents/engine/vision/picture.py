@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import MessageError, MissingDependencyError
-from ...pixels import upright_rgb
+from ...pixels import MAX_ASPECT_RATIO, is_too_narrow, upright_rgb
 from ...store import content_hash
 from .options import VisionOptions
 
@@ -34,7 +34,7 @@ def pixels(picture: Picture, options: VisionOptions) -> Any:
     """The picture as an upright, opaque RGB image of PIL; of an animation the first frame.
 
     Its size is read from the header and checked before anything is decoded. Raises MessageError, naming the
-    picture's place, for what is too large, broken, or of a format that is not read;
+    picture's place, for what is too large, too narrow, broken, or of a format that is not read;
     MissingDependencyError without Pillow.
     """
     try:
@@ -53,6 +53,11 @@ def pixels(picture: Picture, options: VisionOptions) -> Any:
             width, height = opened.size
             if width * height > options.max_image_pixels:
                 raise MessageError(too_large % (f"{width:,}×{height:,}", limit))
+            if is_too_narrow(width, height):
+                raise MessageError(
+                    f"{picture.place}: the image has {width:,}×{height:,} pixels; its longer side may be at "
+                    f"most {MAX_ASPECT_RATIO} times its shorter one"
+                )
             opened.load()
             return upright_rgb(opened)
     except (MessageError, MemoryError):
