@@ -8,7 +8,6 @@ from typing import Any
 from asymspec_agents.decoding.modes import MAX_DRAFT_TOKENS
 from asymspec_agents.errors import ConfigurationError
 
-from .compat import family_of
 from .config import PluginConfig
 from .vision import image_processor
 
@@ -58,6 +57,8 @@ def _vocabularies(config: Any, spec: Any) -> Iterator[str]:
             "speculative_config.use_heterogeneous_vocab: AsymSpec goes between two vocabularies by a map of "
             'its own; set asymspec.vocab_map to "auto" or a file (`asymspec vllm serve --vocab-map`)'
         )
+    from .compat import family_of  # needs vLLM, which the other checks do without
+
     if spec.draft_model_config.is_multimodal_model and family_of(config) is not None:
         yield (
             f"asymspec.vocab_map: the drafter {spec.draft_model_config.model} sees images, which one of "
