@@ -44,8 +44,8 @@ class AttachmentPolicy:
     """Limits of what is read, and who sees images; raises ConfigurationError.
 
     `drafter_sees`: "text" puts an image's text into both views; with "images" the full view keeps each image
-    that comes with its bytes and can be decoded (PNG, JPEG, GIF, WebP, BMP; at most 200 times as long as
-    wide), and others are text in both.
+    that comes with its bytes and can be decoded (PNG, JPEG, GIF, WebP, BMP; at most 25 million pixels and
+    20 MiB, at most 200 times as long as wide), and others are text in both.
     `remote`: None fetches nothing. `max_file_bytes`: one file, decoded. `max_pages`: pages, slides or sheets
     read of a document; `max_text_chars`: characters of its text. `max_unpacked_bytes`, `max_unpack_ratio` (to
     the packed size, above 16 MiB) and `max_entries` are for zipped formats. `max_pixels`: one image.

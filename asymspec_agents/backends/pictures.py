@@ -10,6 +10,7 @@ from ..attachments.kinds import kind_of
 from ..attachments.parts import IMAGE_TYPES, Attachment, read_part
 from ..errors import MessageError, UnsupportedRequestError
 from ..messages import Message
+from ..pixels import MAX_SEEN_BYTES
 from ..protocol import AsymSpecRequest, Edit, apply_edits
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RequestImages", "has_images", "images_of", "seen_of"]
 
-MAX_BYTES = 20 * 1024**2  # of an image that nobody sees: it is only told as one
 Place = tuple[int, int]  # a message and a part of it
 
 
@@ -38,7 +38,7 @@ class RequestImages:
 
 def has_images(messages: Sequence[Message]) -> bool:
     """Whether any part is an image, by its type or by its bytes."""
-    return next(_found(messages, MAX_BYTES), None) is not None
+    return next(_found(messages, MAX_SEEN_BYTES), None) is not None
 
 
 def images_of(
@@ -55,7 +55,7 @@ def images_of(
     replaced: list[Edit] = []
     unseen: list[Edit] = []
     has_bare = False
-    for place, attachment in _found(messages, max_bytes or MAX_BYTES):
+    for place, attachment in _found(messages, max_bytes or MAX_SEEN_BYTES):
         name = _name(place)
         text = texts.get(place)
         if max_bytes is not None and attachment is not None and attachment.url is None:

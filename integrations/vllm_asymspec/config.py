@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from asymspec_agents.errors import ConfigurationError
+from asymspec_agents.pixels import MAX_SEEN_PIXELS
 
 __all__ = ["CONFIG_KEY", "PluginConfig"]
 
@@ -40,7 +41,7 @@ class PluginConfig:
     prefill_tokens: int = 512
     max_requests: int | None = None
     max_images: int = 16
-    max_image_pixels: int = 25_000_000
+    max_image_pixels: int = MAX_SEEN_PIXELS
     image_cache_bytes: int = 268_435_456
     vocab_map: str | None = None
 

@@ -71,6 +71,17 @@ def test_what_is_kept(part: dict[str, Any], is_kept: bool, captioner: Says | Non
         assert blind_text == text
 
 
+def test_what_is_larger_than_models_are_shown_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The router reads larger images than the engine shows: kept, they would end in an error there."""
+    data = image("PNG", (10, 10))
+    for name, limit in (("MAX_SEEN_PIXELS", 100), ("MAX_SEEN_BYTES", len(data))):
+        monkeypatch.setattr(f"asymspec_agents.attachments.reading.{name}", limit)
+        assert read(image_part(data), "images", None)[0] == "image_url"
+        monkeypatch.setattr(f"asymspec_agents.attachments.reading.{name}", limit - 1)
+        assert read(image_part(data), "images", None)[0] == "text"
+        monkeypatch.undo()
+
+
 def test_without_pillow_the_models_own_decoder_has_to_say(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

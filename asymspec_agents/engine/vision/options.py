@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import ConfigurationError
+from ...pixels import MAX_SEEN_BYTES, MAX_SEEN_PIXELS
 
 __all__ = ["VisionOptions"]
 
@@ -21,8 +22,8 @@ class VisionOptions:
     """
 
     max_images: int = 16
-    max_image_pixels: int = 25_000_000
-    max_image_bytes: int = 20 * MIB
+    max_image_pixels: int = MAX_SEEN_PIXELS
+    max_image_bytes: int = MAX_SEEN_BYTES
     cache_bytes: int = 256 * MIB
 
     def __post_init__(self) -> None:
