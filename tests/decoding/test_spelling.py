@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from asymspec_agents.decoding.spelling import Speller, Vocabulary
@@ -126,3 +126,18 @@ def test_tokenizers_that_cannot_read_every_text_are_refused() -> None:
     words = Tokenizer(models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"))
     with pytest.raises(IncompatibleModelsError, match="byte-level or SentencePiece"):
         Vocabulary.of(PreTrainedTokenizerFast(tokenizer_object=words))
+
+
+def test_a_text_among_byte_level_tokens_is_itself_and_ids_may_have_gaps() -> None:
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokens = {letter: number for number, letter in enumerate(letters)} | {"日本": len(letters) + 2}
+    tokenizer = Tokenizer(models.BPE(vocab=tokens, merges=[]))
+    tokenizer.decoder = decoders.ByteLevel()
+    found = Vocabulary.of(PreTrainedTokenizerFast(tokenizer_object=tokenizer), name="gaps")
+    assert found.spelling(len(letters) + 2) == "日本".encode()
+    assert found.spellings[len(letters)] is None
+    closed = tokens | {"日本": len(letters)}
+    tokenizer = Tokenizer(models.BPE(vocab=closed, merges=[]))
+    tokenizer.decoder = decoders.ByteLevel()
+    other = Vocabulary.of(PreTrainedTokenizerFast(tokenizer_object=tokenizer), name="closed")
+    assert other.fingerprint != found.fingerprint

@@ -86,3 +86,15 @@ def test_a_list_is_no_map(tmp_path: Path) -> None:
     path.write_text("[1]")
     with pytest.raises(ConfigurationError, match="no vocabulary map"):
         load_map(path)
+
+
+def test_a_file_of_any_size_is_not_read(
+    vocab_map: VocabMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "map.json"
+    save_map(vocab_map, path)
+    monkeypatch.setattr("asymspec_agents.decoding.vocab_file.MAX_BYTES", path.stat().st_size)
+    assert load_map(path) == vocab_map
+    monkeypatch.setattr("asymspec_agents.decoding.vocab_file.MAX_BYTES", path.stat().st_size - 1)
+    with pytest.raises(ConfigurationError, match="is larger than"):
+        load_map(path)
