@@ -54,6 +54,11 @@ def run(args: argparse.Namespace) -> int:
     if len(file) > 1:
         raise ConfigurationError("give the file of a map, or verifier and drafter, or all three")
     if verifier is None:
+        if args.sample is not None:
+            raise ConfigurationError(
+                f"--sample {args.sample}: a map alone has no tokenizers to read a text with; name verifier "
+                "and drafter behind it, or leave --sample out"
+            )
         _show(load_map(file[0]), None, as_json=args.json)
         return 0
     large, small = _speller(verifier), _speller(drafter)

@@ -244,6 +244,8 @@ def test_the_command_builds_and_shows_maps(
             found.drafter_bytes,
         )
         assert ["<|im_end|>", "[/S]"] in facts["roles"]
+    assert cli.main(["vocab", "show", str(path), "--sample", str(sample)]) == 2
+    assert "--sample" in capsys.readouterr().err
     assert cli.main(["vocab", "show", str(path), pair[1], pair[0]]) == 2
     assert "made for a verifier with another vocabulary" in capsys.readouterr().err
     assert cli.main(["vocab", "show", str(path), *pair, "more"]) == 2
