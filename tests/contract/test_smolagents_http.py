@@ -168,9 +168,11 @@ def test_closing_a_stream_ends_the_request_on_the_server(kind):
 
     class Endless(ScriptedBackend):
         def stream(self, request, *, abort=None):
-            while abort is None or not abort.wait(0.01):
-                yield ChatDelta(content="word ")
-            aborted.set()
+            try:
+                while abort is None or not abort.wait(0.01):
+                    yield ChatDelta(content="word ")
+            finally:  # the server may close the stream before the next look at `abort`
+                aborted.set()
 
     with served(Endless([])) as server:
         stream = model_over(kind, server.url).generate_stream(USER)

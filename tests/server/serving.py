@@ -97,7 +97,6 @@ class HeldBackend(Backend):
             for word in ("one ", "two ", "three "):
                 while self._is_held and not self._steps.acquire(timeout=0.005):
                     if abort is not None and abort.is_set():
-                        end = "aborted"
                         raise RequestAbortedError("aborted")
                 yield ChatDelta(content=word)
             end = "whole"
@@ -107,6 +106,8 @@ class HeldBackend(Backend):
                 report=None if request.asymspec is None else AsymSpecReport(drafted=4, accepted=3),
             )
         finally:
+            if end == "closed" and abort is not None and abort.is_set():
+                end = "aborted"  # also where the stream was closed before this looked
             self.ends.append(end)
 
 
