@@ -41,6 +41,7 @@ __all__ = [
     "Scheduler",
     "SchedulingPolicy",
     "check_version",
+    "differing_tokens",
     "drafter_shape",
     "end_at",
     "end_ids",
@@ -111,15 +112,26 @@ def family_of(vllm_config: Any) -> Family | None:
     Made once a process. Raises ConfigurationError and IncompatibleModelsError as `Family.of`.
     """
     choice = PluginConfig.of(vllm_config.additional_config).vocab_map
-    if choice is None:
+    if choice is None or (choice == AUTO and differing_tokens(vllm_config) == []):
         return None
-    verifier = vllm_config.model_config
-    drafter = vllm_config.speculative_config.draft_model_config
-    return _family(
-        choice,
-        _Tokens(verifier.tokenizer, verifier.tokenizer_revision, *_tokens(verifier)),
-        _Tokens(drafter.model, drafter.revision, *_tokens(drafter)),
-    )
+    return _family(choice, *_pair(vllm_config))
+
+
+def differing_tokens(vllm_config: Any) -> list[str] | None:
+    """Tokens that verifier and drafter don't have under one id, in order; None where one has no tokenizer.
+
+    A drafter that sees may have more than the verifier: those that stand for images.
+    """
+    try:
+        large, small = (tokens.tokenizer() for tokens in _pair(vllm_config))
+    except (OSError, ValueError):  # models are served by their ids, too
+        return None
+    ids, own = large.get_vocab(), small.get_vocab()
+    if not (set(ids) - set(large.all_special_tokens) and set(own) - set(small.all_special_tokens)):
+        return None  # made up where the files are missing
+    sees = vllm_config.speculative_config.draft_model_config.is_multimodal_model
+    both = ids if sees else {**own, **ids}
+    return [token for token in sorted(both) if ids.get(token) != own.get(token)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +158,18 @@ def _tokens(model: Any) -> tuple[str, bool, int, frozenset[int]]:
     return model.tokenizer_mode, model.trust_remote_code, model.get_vocab_size(), end_ids(model)
 
 
+def _pair(vllm_config: Any) -> tuple[_Tokens, _Tokens]:
+    verifier = vllm_config.model_config
+    drafter = vllm_config.speculative_config.draft_model_config
+    return (
+        _Tokens(verifier.tokenizer, verifier.tokenizer_revision, *_tokens(verifier)),
+        _Tokens(drafter.model, drafter.revision, *_tokens(drafter)),
+    )
+
+
 @functools.lru_cache(maxsize=1)
-def _family(choice: str, verifier: _Tokens, drafter: _Tokens) -> Family | None:
+def _family(choice: str, verifier: _Tokens, drafter: _Tokens) -> Family:
     large, small = verifier.tokenizer(), drafter.tokenizer()
-    if choice == AUTO and large.get_vocab() == small.get_vocab():
-        return None
     return Family.of(
         choice,
         Vocabulary.of(large, name=verifier.place, eos_token_ids=verifier.end_ids),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,10 @@ from .vision import image_processor
 
 __all__ = ["refuse_unsupported"]
 
+logger = logging.getLogger(__name__)
+
 SCHEDULERS = "vllm_asymspec.scheduler"
+NUM_NAMED = 3  # tokens of another id that an error names
 
 
 def refuse_unsupported(vllm_config: Any) -> None:
@@ -57,12 +61,30 @@ def _vocabularies(config: Any, spec: Any) -> Iterator[str]:
             "speculative_config.use_heterogeneous_vocab: AsymSpec goes between two vocabularies by a map of "
             'its own; set asymspec.vocab_map to "auto" or a file (`asymspec vllm serve --vocab-map`)'
         )
-    from .compat import family_of  # needs vLLM, which the other checks do without
+    from .compat import differing_tokens, family_of  # need vLLM, which the other checks do without
 
-    if spec.draft_model_config.is_multimodal_model and family_of(config) is not None:
+    if PluginConfig.of(config.additional_config).vocab_map is None:
+        yield from _one_vocabulary(differing_tokens(config), spec.draft_model_config)
+    elif spec.draft_model_config.is_multimodal_model and family_of(config) is not None:
         yield (
             f"asymspec.vocab_map: the drafter {spec.draft_model_config.model} sees images, which one of "
             "another family can't yet; take one that reads text, or one of the verifier's own family"
+        )
+
+
+def _one_vocabulary(differing: list[str] | None, drafter: Any) -> Iterator[str]:
+    if differing is None:
+        logger.warning("AsymSpec takes the ids of %s for the verifier's: it can't compare tokens", drafter.model)
+    elif differing:
+        named = ", ".join(repr(token) for token in differing[:NUM_NAMED])
+        way = (
+            "one that sees needs the verifier's text vocabulary"
+            if drafter.is_multimodal_model
+            else 'it can take part through a vocabulary map (asymspec.vocab_map="auto", --vocab-map auto)'
+        )
+        yield (
+            f"the drafter {drafter.model} does not have the verifier's ids for {len(differing):,} tokens "
+            f"({named}, …): choose one of the verifier's own family; {way}"
         )
 
 

@@ -105,6 +105,39 @@ def test_two_vocabularies_need_a_map_and_a_drafter_that_reads_text(tmp_path: Pat
         refuse_unsupported(seeing)
 
 
+def test_as_many_rows_are_not_one_vocabulary(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def config(name: str, *tokens: str) -> Any:
+        config = vllm_config(tmp_path / name, scheduler_cls=SCHEDULER)
+        for role, family in zip(("verifier", "drafter"), tokens, strict=False):
+            made(family).save_pretrained(tmp_path / name / role)
+        return config
+
+    refuse_unsupported(config("one", "words", "words"))
+    assert "can't compare tokens" not in caplog.text
+    refuse_unsupported(config("ids"))
+    assert "can't compare tokens" in caplog.text
+    two = config("two", "words", "digits")
+    with pytest.raises(ConfigurationError, match=r"verifier's ids for [\d,]+ tokens .*--vocab-map auto"):
+        refuse_unsupported(two)
+    seeing = changed(two, "speculative_config.draft_model_config.is_multimodal_model", True)
+    with pytest.raises(ConfigurationError, match="sees needs the verifier's text vocabulary"):
+        refuse_unsupported(seeing)
+
+
+def test_a_drafter_that_sees_may_have_further_tokens(tmp_path: Path) -> None:
+    config = vllm_config(tmp_path, scheduler_cls=SCHEDULER)
+    made("words").save_pretrained(tmp_path / "verifier")
+    larger = copy.deepcopy(made("words"))
+    larger.add_tokens(["<image>"], special_tokens=True)
+    larger.save_pretrained(tmp_path / "drafter")
+    with pytest.raises(ConfigurationError, match=r"for 1 tokens \('<image>'"):
+        refuse_unsupported(config)
+    seeing = changed(config, "speculative_config.draft_model_config.is_multimodal_model", True)
+    with pytest.raises(ConfigurationError) as caught:  # this model is none that sees: its processor is missing
+        refuse_unsupported(seeing)
+    assert "verifier's ids" not in str(caught.value)
+
+
 def test_a_drafter_with_a_window_is_refused(tmp_path: Path) -> None:
     config = vllm_config(tmp_path, scheduler_cls=SCHEDULER)
     drafter = config.speculative_config.draft_model_config

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from asymspec_agents.engine.vision.options import VisionOptions
-from asymspec_agents.errors import IncompatibleModelsError
 
 from ..config import PluginConfig
 from ..vision import image_processor, sees_images, with_limits
@@ -15,8 +14,6 @@ from .compat import ErrorResponse, renderer_from_config
 from .pictures import ImageLimits
 
 __all__ = ["FullViews"]
-
-NUM_NAMED = 3  # tokens of another id that an error names
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +26,10 @@ class FullViews:
     shows_tools: bool
 
     @classmethod
-    def of(cls, vllm_config: Any, verifier_tokenizer: Any) -> FullViews | None:
+    def of(cls, vllm_config: Any) -> FullViews | None:
         """For a server with this configuration; None if its drafter reads text only.
 
-        Raises ConfigurationError where the drafter's processor can't be made or takes no images, and
-        IncompatibleModelsError where verifier and drafter have different ids for a token.
+        Raises ConfigurationError where the drafter's processor can't be made or takes no images.
         """
         if not sees_images(vllm_config):
             return None
@@ -43,7 +39,6 @@ class FullViews:
         config.model_config.tokenizer = config.model_config.model
         processor = image_processor(config.model_config)
         renderer = renderer_from_config(config)
-        _check_same_ids(verifier_tokenizer, renderer.tokenizer, config.model_config.model)
         options = VisionOptions(max_images=plugin.max_images, max_image_pixels=plugin.max_image_pixels)
         limits = ImageLimits(options, _control(processor))
         return cls(limits, config.model_config, renderer, _shows_tools(renderer.tokenizer))
@@ -75,15 +70,3 @@ def _control(processor: Any) -> tuple[str, ...]:
     """The text that stands for an image in a prompt before the processor puts its tokens there."""
     token = getattr(processor.info.get_hf_processor(), "image_token", None)
     return () if token is None else (str(token),)
-
-
-def _check_same_ids(verifier: Any, drafter: Any, name: str) -> None:
-    """The drafter reads full views in its own ids, and the verifier's tokens behind them."""
-    ids = drafter.get_vocab()
-    other = [token for token, number in verifier.get_vocab().items() if ids.get(token) != number]
-    if other:
-        named = ", ".join(repr(token) for token in other[:NUM_NAMED])
-        raise IncompatibleModelsError(
-            f"the drafter {name} has other ids than the verifier for {len(other):,} tokens ({named}, …); a "
-            "drafter that sees needs the verifier's text vocabulary"
-        )

@@ -33,7 +33,7 @@ async def read_state(engine: Any, served_names: Any) -> PluginState:
         )
     limits = limits_from((await engine.collective_rpc(LIMITS_METHOD))[0])
     tokenizer = engine.renderer.tokenizer
-    full_views = FullViews.of(config, tokenizer)
+    full_views = FullViews.of(config)
     family, drafter = family_of(config), str(speculative.draft_model_config.model)
     return PluginState(
         engine=engine,
