@@ -58,15 +58,18 @@ def check_request(limits: Limits, args: AsymSpecArgs, compressed_ids: bytes, num
     )
 
 
-def check_own_ids(args: AsymSpecArgs, *, has_own: bool) -> None:
-    """Raises ConfigurationError for views in the wrong model's tokens; `has_own`: the drafter has its own."""
+def check_own_ids(args: AsymSpecArgs, *, has_own: bool, sees: bool) -> None:
+    """Raises ConfigurationError for views that aren't the drafter's.
+
+    `has_own`: it has tokens of its own; `sees`: it may have a template of its own, as it sees images.
+    """
     if has_own and not args.base_ids:
         raise ConfigurationError(
             "asymspec.base_ids is missing: the drafter reads both views in a vocabulary of its own"
         )
-    if args.base_ids and not has_own:
+    if args.base_ids and not (has_own or sees):
         raise ConfigurationError(
-            "asymspec.base_ids: the drafter reads the verifier's tokens; leave it out or set vocab_map"
+            "asymspec.base_ids: the drafter reads what the verifier reads; leave it out or set vocab_map"
         )
 
 

@@ -60,7 +60,6 @@ class Entry:
     tally: Tally
     images: Images = ()
     transcript: Transcript | None = None
-    base_prompt: bytes = b""
     num_begun: int = 0
 
     @property
@@ -72,4 +71,5 @@ class Entry:
         """The view's, with the answer, where the verifier's sequence has so many tokens."""
         if self.transcript is not None:
             return len(view.prompt) // BYTES_PER_ID + len(self.transcript.tokens)
-        return num_tokens + (self.reading.delta if view.name == "full" else 0)
+        reading = self.reading
+        return num_tokens + (reading.full_delta if view.name == "full" else reading.base_delta)

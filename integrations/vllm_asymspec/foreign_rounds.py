@@ -34,13 +34,15 @@ BOTH: tuple[ViewName, ...] = ("full", "base")
 class _Text:
     """An answer in the drafter's tokens, behind both prompts.
 
-    `num_verifier`: tokens of the verifier's sequence that are written here. `tails`: the last two ids of each
-    view's prompt. `unread`: the first token of the answer that is to be read, or read again; negative where
+    `num_verifier`: tokens of the verifier's sequence that are written here, `num_prompt` of them its
+    prompt's. `prompt_lens` and `tails`: lengths and last two ids of the prompts of the drafter's views.
+    `unread`: the first token of the answer that is to be read, or read again; negative where
     that is one of the prompt's.
     """
 
     transcript: Transcript
     num_verifier: int
+    num_prompt: int
     prompt_lens: dict[str, int]
     tails: dict[str, tuple[int, ...]]
     unread: int
@@ -49,9 +51,10 @@ class _Text:
     def tokens(self) -> list[int]:
         return self.transcript.tokens
 
-    def length(self, view: str) -> int:
-        """The view's, in the drafter's tokens."""
-        return self.prompt_lens[view] + len(self.tokens)
+    @property
+    def num_own(self) -> int:
+        """What counts for the length of the verifier's sequence in its views: the answer is in own tokens."""
+        return self.num_prompt + len(self.tokens)
 
     def write(self, emitted: Sequence[int], num_read: int) -> None:
         """Goes on with what a step emitted; the first `num_read` were read as drafts if they stood.
@@ -107,22 +110,22 @@ class ForeignRounds(Rounds):
         self,
         req_ids: Sequence[str],
         last: Tensor,
-        base_len: Tensor,
-        base_len_bound: Lengths,
+        num_tokens: Tensor,
+        num_tokens_bound: Lengths,
         *,
         places: int,
     ) -> None:
         """As of any rounds; waits for the device."""
         if not req_ids:
             return
-        for req_id, known, length in zip(req_ids, last.tolist(), base_len.tolist(), strict=True):
+        for req_id, known, length in zip(req_ids, last.tolist(), num_tokens.tolist(), strict=True):
             text = self._texts[req_id]
             num_new = length - text.num_verifier
             if num_new:
                 num_read = self.slots.last_rounds[req_id].num_places - 1
                 text.write(known[len(known) - num_new :], num_read)
         self._read_up_to_last(req_ids)
-        lengths = np.array([self._texts[req_id].length("base") for req_id in req_ids], dtype=np.int64)
+        lengths = np.array([self._texts[req_id].num_own for req_id in req_ids], dtype=np.int64)
         one = Round(self, req_ids, on_device(lengths, torch.int64, self.device), lengths)
         tokens = [self._texts[req_id].behind(view, -1)[-1] for req_id, view in one.views]
         self.draft(req_ids, one, one.read_one(-1, on_device(tokens, torch.int64, self.device)), places)
@@ -141,14 +144,15 @@ class ForeignRounds(Rounds):
         self._prefill(chunks)
 
     def _text(self, new: NewRequest) -> _Text:
-        if new.own is None:
+        if new.answer is None:
             raise RuntimeError(f"{new.req_id} comes without the tokens of a drafter of another family")
         transcript = self._family.begin()
-        transcript.push(unpack_ids(new.own.answer))
+        transcript.push(unpack_ids(new.answer))
         return _Text(
             transcript,
             new.prompt_len + transcript.num_pushed,
-            {"full": new.own.prompt_len + new.delta, "base": new.own.prompt_len},
-            {"full": new.full_tail, "base": new.own.tail},
+            new.prompt_len,
+            {"full": new.prompt_len + new.full.delta, "base": new.prompt_len + new.base.delta},
+            {"full": new.full.tail, "base": new.base.tail},
             len(transcript.tokens) - TAIL,
         )

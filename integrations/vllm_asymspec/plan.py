@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["COUNTS", "Blocks", "Chunk", "NewRequest", "OwnTokens", "StepCounts", "StepPlan", "ViewName"]
+__all__ = ["COUNTS", "Blocks", "Chunk", "NewRequest", "StepCounts", "StepPlan", "ViewName", "ViewPrompt"]
 
 ViewName = Literal["full", "base"]
 
@@ -27,43 +27,40 @@ COUNTS = ("places", "accepted", "fused", "bonus", "judged", "divergence_sum")
 
 
 @dataclass(frozen=True, slots=True)
-class OwnTokens:
-    """What a drafter of another family reads of a request in its own tokens.
+class ViewPrompt:
+    """Where a view's prompt ends: `delta` is its length less that of the verifier's prompt.
 
-    `prompt_len` is the length of the compressed prompt, `tail` its last two ids. `answer` is the answer so
-    far of a resumed request, in the verifier's ids (int32).
+    `tail` are its last two ids (one, if it has one): every draft round reads a view's last two tokens again,
+    and prompts need not end alike.
     """
 
-    prompt_len: int
+    delta: int
     tail: tuple[int, ...]
-    answer: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class NewRequest:
     """A request the worker has to make a slot for.
 
-    `delta` is the position of a token in the full view less its position in the compressed one; `prompt_len`
-    is the length of the compressed prompt, without the answer so far of a resumed request. `full_tail` are
-    the last two ids of the full prompt (one, if it has one): every draft round reads a view's last two tokens
-    again, and the two prompts need not end alike. `options` are the fields of AsymSpecOptions as given.
-    `strict`: the views are identical, so the rule is `strict` whatever the options say. Without `has_base`
-    there is no base view; a rule that needs one takes the full view's logits for it, as the views are then
-    identical. `images` are those of the full prompt (see images.py), without data where the drafter need not
-    look at them again; `full_ids` is that prompt, given where it has any, for their positions. `own` is there
-    for a drafter of another family: `delta` and `full_tail` are in its tokens then, too.
+    `prompt_len` is the length of the verifier's prompt, without the answer so far of a resumed request.
+    `options` are the fields of AsymSpecOptions as given. `strict`: the views are identical, so the rule is
+    `strict` whatever the options say. Without `has_base` there is no base view, and `base` means nothing; a
+    rule that needs one takes the full view's logits for it, as the views are then identical. `images` are
+    those of the full prompt (see images.py), without data where the drafter need not look at them again;
+    `full_ids` is that prompt, given where it has any, for their positions. `answer` is given for a drafter of
+    another family: the answer so far of a resumed request, in the verifier's ids (int32).
     """
 
     req_id: str
     has_base: bool
-    delta: int
     prompt_len: int
-    full_tail: tuple[int, ...]
+    full: ViewPrompt
+    base: ViewPrompt
     options: dict[str, Any]
     strict: bool
     images: tuple[Any, ...] = ()
     full_ids: bytes = b""
-    own: OwnTokens | None = None
+    answer: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,15 @@ __all__ = ["Reading", "reading_of"]
 class Reading:
     """What of a request the drafter reads, and by which rule it decodes.
 
-    `strict`: both views are the same, so the rule is `strict`, whatever the options say.
+    `strict`: both views are the same, so the rule is `strict`, whatever the options say. `full_delta` and
+    `base_delta`: the length of the drafter's views less that of the verifier's prompt.
     """
 
     options: AsymSpecOptions
     has_base: bool
     strict: bool
-    delta: int
+    full_delta: int
+    base_delta: int
 
     @property
     def mode(self) -> str:
@@ -43,5 +45,6 @@ def reading_of(args: AsymSpecArgs, compressed_ids: bytes) -> Reading:
         options=args.options,
         has_base=not identical and args.options.rule().needs_base,
         strict=strict,
-        delta=(len(args.full_ids) - len(base_ids)) // BYTES_PER_ID,
+        full_delta=(len(args.full_ids) - len(compressed_ids)) // BYTES_PER_ID,
+        base_delta=(len(base_ids) - len(compressed_ids)) // BYTES_PER_ID,
     )

@@ -55,21 +55,21 @@ class Rounds:
         self,
         req_ids: Sequence[str],
         last: Tensor,
-        base_len: Tensor,
-        base_len_bound: Lengths,
+        num_tokens: Tensor,
+        num_tokens_bound: Lengths,
         *,
         places: int,
     ) -> None:
         """Drafts `places` tokens for each request, with both views' logits at each.
 
         last [R, T]: the last committed tokens, two at least and as many as are new since the last round
-        (what would lie before the sequence is ignored). base_len [R], on the device: tokens of the
-        compressed view, answer included; base_len_bound [R], on the host: no less than it, and equal to it
-        where the answer is still empty.
+        (what would lie before the sequence is ignored). num_tokens [R], on the device: tokens of the
+        verifier's sequence, answer included; num_tokens_bound [R], on the host: no less than it, and equal to
+        it where the answer is still empty.
         """
         if not req_ids:
             return
-        one = Round(self, req_ids, base_len, base_len_bound)
+        one = Round(self, req_ids, num_tokens, num_tokens_bound)
         self.draft(req_ids, one, one.read_last_two(last[:, -TAIL:]), places)
 
     def draft(self, req_ids: Sequence[str], one: Round, hidden: Tensor, places: int) -> None:
@@ -204,7 +204,7 @@ class Round:
     """One round in the making. Rows: all full views, then the base views of the requests that have one."""
 
     def __init__(
-        self, rounds: Rounds, req_ids: Sequence[str], base_len: Tensor, base_len_bound: Lengths
+        self, rounds: Rounds, req_ids: Sequence[str], num_tokens: Tensor, num_tokens_bound: Lengths
     ) -> None:
         slots, device = rounds.slots, rounds.device
         requests = [slots.request(req_id) for req_id in req_ids]
@@ -216,31 +216,31 @@ class Round:
         self._slots = slots
         self._slot = slots.rows(req_ids)  # [R]
         self._of = on_device([i for i, _ in views], torch.int64, device)  # [rows], the request of each row
-        is_base = on_device([VIEWS.index(view) for _, view in views], torch.int64, device)  # [rows]
-        self._is_full = is_base == 0
-        self._table_rows = 2 * self._slot[self._of] + is_base
+        self._is_base = on_device([VIEWS.index(view) for _, view in views], torch.int64, device)  # [rows]
+        self._table_rows = 2 * self._slot[self._of] + self._is_base
         self._num_requests = len(requests)
         self._base_slots = self._slot[self._of[len(requests) :]]
         self._shared = on_device(shared, torch.int64, device) if shared else None
-        self._base_len = base_len
-        delta = torch.where(self._is_full, slots.deltas[self._slot[self._of]], 0)
-        self._lengths = base_len[self._of] + delta  # [rows]
-        self._shifts = torch.where(self._is_full, slots.shifts[self._slot[self._of]], 0)  # [rows]
+        self._num_tokens = num_tokens
+        slot_of = self._slot[self._of]  # [rows]
+        self._lengths = num_tokens[self._of] + slots.deltas[slot_of, self._is_base]  # [rows]
+        self._shifts = torch.where(self._is_base == 0, slots.shifts[slot_of], 0)  # [rows]
         self._bounds = np.array(
-            [requests[i].length(int(base_len_bound[i]), view) for i, view in views], dtype=np.int64
+            [requests[i].length(int(num_tokens_bound[i]), view) for i, view in views], dtype=np.int64
         )
 
     def read_last_two(self, last_two: Tensor) -> Tensor:
         """Reads each view's last two tokens (its only one, if so); hidden states behind the last [rows, h].
 
-        Where the answer has fewer than two tokens, the full view's come from its own prompt.
+        Where the answer has fewer than two tokens, they come from the view's own prompt.
         """
         slots = self._slots
         behind = torch.arange(-TAIL, 0, device=self._lengths.device)  # [2]
-        from_prompt_end = self._base_len[:, None] + behind - slots.prompt_lens[self._slot][:, None]  # [R, 2]
-        own = slots.tails[self._slot].gather(1, (from_prompt_end + TAIL).clamp(0, TAIL - 1))
-        full = torch.where(from_prompt_end < 0, own, last_two)
-        tokens = torch.where(self._is_full[:, None], full[self._of], last_two[self._of])  # [rows, 2]
+        from_prompt_end = self._num_tokens[:, None] + behind - slots.prompt_lens[self._slot][:, None]
+        from_prompt_end = from_prompt_end[self._of]  # [rows, 2]
+        tails = slots.tails[self._slot[self._of], self._is_base]
+        own = tails.gather(1, (from_prompt_end + TAIL).clamp(0, TAIL - 1))
+        tokens = torch.where(from_prompt_end < 0, own, last_two[self._of])
         places = self._lengths[:, None] + behind
         positions = places + self._shifts[:, None]
         query_lens = np.minimum(self._bounds, TAIL)

@@ -136,8 +136,8 @@ class _AsymSpecRunner:
         first = [row for row in rows if not self._rounds.has_round(self._names([row])[0])]
         lengths = self._lengths(first)
         last_two = self._last_two(first)
-        base_len = on_device(lengths, torch.int64, last_two.device)
-        self._rounds.propose(self._names(first), last_two, base_len, lengths, places=1)
+        num_tokens = on_device(lengths, torch.int64, last_two.device)
+        self._rounds.propose(self._names(first), last_two, num_tokens, lengths, places=1)
 
     def _own_rows(self) -> list[int]:
         """Batch rows of AsymSpec requests that emit tokens in this step."""

@@ -100,7 +100,8 @@ class SchedulingWithViews(_Base):  # type: ignore[misc]
         has_processed_logits = bool(self.vllm_config.use_v2_model_runner)
         check_engine_request(request, has_processed_logits=has_processed_logits)
         compressed_ids = pack_ids(request.prompt_token_ids)
-        check_own_ids(args, has_own=self._family is not None)
+        sees = sees_images(self.vllm_config)
+        check_own_ids(args, has_own=self._family is not None, sees=sees)
         if self._family is not None:
             check_rule(args.options.rule())
         most = self.max_model_len - request.num_prompt_tokens  # where vLLM ends any answer

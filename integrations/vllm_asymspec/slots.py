@@ -65,23 +65,25 @@ class LastRound:
 
 @dataclass(frozen=True, slots=True)
 class SlotRequest:
-    """How one request decodes. `kind` is its rule without the numbers, which lie in the slot's row."""
+    """How one request decodes. `kind` is its rule without the numbers, which lie in the slot's row.
+
+    `deltas`: the lengths of its VIEWS less that of the verifier's sequence.
+    """
 
     kind: Rule
     num_drafts: int
     bonus: BonusMode
     has_base: bool
-    prompt_len: int
-    delta: int
+    deltas: tuple[int, int]
 
     @property
     def num_places(self) -> int:
         """Proposals of a whole round of this request."""
         return self.num_drafts + (self.bonus == "rule")
 
-    def length(self, base_length: int, view: str) -> int:
-        """Tokens of a view where the compressed one has `base_length`."""
-        return base_length + (self.delta if view == "full" else 0)
+    def length(self, num_tokens: int, view: str) -> int:
+        """Tokens of a view where the verifier's sequence has `num_tokens`."""
+        return num_tokens + self.deltas[VIEWS.index(view)]
 
 
 class Slots:
@@ -96,9 +98,9 @@ class Slots:
         self.device = device
         num_requests, num_places = shape.num_requests, shape.num_places
         self.tables = torch.zeros((2 * num_requests, shape.table_width), dtype=torch.int32, device=device)
-        self.deltas = torch.zeros(num_requests, dtype=torch.int64, device=device)
+        self.deltas = torch.zeros((num_requests, len(VIEWS)), dtype=torch.int64, device=device)
         self.prompt_lens = torch.zeros(num_requests, dtype=torch.int64, device=device)
-        self.tails = torch.zeros((num_requests, TAIL), dtype=torch.int64, device=device)
+        self.tails = torch.zeros((num_requests, len(VIEWS), TAIL), dtype=torch.int64, device=device)
         self.numbers = torch.zeros((num_requests, 5), dtype=torch.float32, device=device)
         self.drafts = torch.zeros((num_requests, num_places), dtype=torch.int64, device=device)
         logits = (num_requests, num_places, shape.logits_size)
@@ -174,10 +176,10 @@ class Slots:
             self._requests[new.req_id], rule = _read(new, self.shape.num_places - 1)
             scale = 1.0 if rule.scale is None else rule.scale
             numbers.append((rule.beta, rule.gamma, rule.slack, scale, rule.plausibility))
-            tails.append(((0,) * TAIL + tuple(new.full_tail))[-TAIL:])
+            tails.append([((0,) * TAIL + tuple(view.tail))[-TAIL:] for view in (new.full, new.base)])
         rows = self.rows([new.req_id for new in requests])
         self.shifts[rows] = 0
-        self.deltas[rows] = self._ints([new.delta for new in requests])
+        self.deltas[rows] = self._ints([(new.full.delta, new.base.delta) for new in requests])
         self.prompt_lens[rows] = self._ints([new.prompt_len for new in requests])
         self.tails[rows] = self._ints(tails)
         self.numbers[rows] = on_device(numbers, torch.float32, self.device)
@@ -215,4 +217,5 @@ def _read(new: NewRequest, max_drafts: int) -> tuple[SlotRequest, Rule]:
         Rule(rule.gate, rule.delta), agreement=rule.agreement, scale=None if rule.scale is None else 1.0
     )
     num_drafts = min(options.num_draft_tokens, max_drafts)
-    return SlotRequest(kind, num_drafts, options.bonus, new.has_base, new.prompt_len, new.delta), rule
+    deltas = new.full.delta, new.base.delta
+    return SlotRequest(kind, num_drafts, options.bonus, new.has_base, deltas), rule

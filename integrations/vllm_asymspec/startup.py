@@ -74,7 +74,7 @@ def _vocabularies(config: Any, spec: Any) -> Iterator[str]:
 
 def _one_vocabulary(differing: list[str] | None, drafter: Any) -> Iterator[str]:
     if differing is None:
-        logger.warning("AsymSpec takes the ids of %s for the verifier's: it can't compare tokens", drafter.model)
+        logger.warning("AsymSpec takes %s's ids for the verifier's: it can't compare tokens", drafter.model)
     elif differing:
         named = ", ".join(repr(token) for token in differing[:NUM_NAMED])
         way = (

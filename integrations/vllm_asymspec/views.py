@@ -4,7 +4,7 @@ step.
 The scheduler decides who is read when and who loses blocks; this module carries it out and keeps the books. A
 request is `cold` (no slot, no blocks), or it has a slot and the blocks for both views with room for the next
 steps. It is read when everything up to its last-but-two token is: draft rounds read the last two tokens
-themselves. Lengths are in tokens of the compressed view, answer included; the full view's are `delta` more.
+themselves. Lengths are in tokens of the verifier's sequence, answer included; a view's differ by its delta.
 A drafter of another family reads the answer as its transcript, which is kept here as well as in the worker.
 """
 
@@ -19,7 +19,7 @@ from .budget import Limits
 from .entries import NUM_REFED, Entry, Images, View
 from .family import Family
 from .images import spans_of
-from .plan import NewRequest, OwnTokens, StepPlan
+from .plan import NewRequest, StepPlan, ViewPrompt
 from .plan_draft import PlanDraft
 from .pool import BlockPool
 from .reading import reading_of
@@ -85,9 +85,8 @@ class Views:
         """A request comes, cold. `salt` isolates its cached blocks; `images` are those of its full view."""
         reading = reading_of(args, compressed_ids)
         views = [View("full", args.full_ids, spans_of(images))]
-        base_prompt = args.base_ids or compressed_ids
         if reading.has_base:
-            views.append(View("base", base_prompt))
+            views.append(View("base", args.base_ids or compressed_ids))
         num_drafts = min(reading.options.num_draft_tokens, self.limits.num_draft_tokens)
         tally = Tally(
             mode=reading.mode,
@@ -97,7 +96,7 @@ class Views:
             num_places=num_drafts + (reading.options.bonus == "rule"),
             num_images=args.num_images,
         )
-        entry = Entry(req_id, reading, salt, tuple(views), tally, images, base_prompt=base_prompt)
+        entry = Entry(req_id, reading, salt, tuple(views), tally, images)
         self._entries[req_id] = entry
         self._transcribe(entry, ())
 
@@ -264,24 +263,21 @@ class Views:
                 setattr(entry.tally.cached, "drafter" if view.name == "full" else "base", view.num_shared)
 
     def _new_request(self, entry: Entry, answer: Sequence[int]) -> NewRequest:
-        full = entry.views[0]
-        own = None
-        if self._family is not None:
-            base = entry.base_prompt
-            own = OwnTokens(len(base) // BYTES_PER_ID, _tail(base), pack_ids(answer))
+        full, base = entry.views[0], entry.views[-1]
+        reading = entry.reading
         return NewRequest(
             req_id=entry.req_id,
-            has_base=entry.reading.has_base,
-            delta=entry.reading.delta,
+            has_base=reading.has_base,
             prompt_len=entry.num_prompt,
-            full_tail=_tail(full.prompt),
-            options=entry.reading.options.model_dump(
+            full=ViewPrompt(reading.full_delta, _tail(full.prompt)),
+            base=ViewPrompt(reading.base_delta, _tail(base.prompt)),
+            options=reading.options.model_dump(
                 mode="json", include=set(AsymSpecOptions.model_fields), exclude_unset=True
             ),
-            strict=entry.reading.strict,
+            strict=reading.strict,
             images=tuple(self._unread(entry.images, full.num_read)),
             full_ids=full.prompt if entry.images else b"",
-            own=own,
+            answer=None if self._family is None else pack_ids(answer),
         )
 
 

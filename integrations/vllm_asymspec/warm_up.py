@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from .plan import Chunk, NewRequest, OwnTokens, StepPlan
+from .plan import Chunk, NewRequest, StepPlan, ViewPrompt
 from .rounds import Rounds
 
 __all__ = ["warm_up"]
@@ -24,12 +24,12 @@ def warm_up(rounds: Rounds) -> None:
         NewRequest(
             req_id=name,
             has_base=True,
-            delta=0,
             prompt_len=PROMPT_LEN,
-            full_tail=(0, 0),
+            full=ViewPrompt(0, (0, 0)),
+            base=ViewPrompt(0, (0, 0)),
             options={},
             strict=False,
-            own=OwnTokens(PROMPT_LEN, (0, 0)),
+            answer=b"",
         )
         for name in names
     ]

@@ -49,8 +49,8 @@ class AsymSpecArgs:
 
     Requests share cached keys and values of the drafter's views only where `salt` is the same. `num_images`:
     how many images the full view has; they travel with the request as vLLM's own do (see images.py).
-    `base_ids` is the compressed view in the drafter's tokens, where these are not the verifier's; then the
-    full view is in them too.
+    `base_ids` is the compressed view as the drafter reads it, where that is not what the verifier reads; of
+    a drafter of another family both views are in its own tokens.
     """
 
     full_ids: bytes
@@ -78,7 +78,7 @@ class AsymSpecArgs:
 
     @property
     def num_base_tokens(self) -> int | None:
-        """The length of the compressed view in the drafter's tokens, where these are its own."""
+        """The length of the compressed view as the drafter reads it, where the verifier reads another."""
         return len(self.base_ids) // BYTES_PER_ID or None
 
     def pack(self) -> dict[str, Any]:

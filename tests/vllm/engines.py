@@ -67,7 +67,7 @@ class Ask:
     salt: str | None = None
     sampling: Mapping[str, Any] = field(default_factory=dict)
     images: Sequence[Any] = ()  # of the full view, as vLLM carries them
-    base: Sequence[int] = ()  # the compressed view in the ids of a drafter of another family
+    base: Sequence[int] = ()  # the compressed view as the drafter reads it, where that is not the verifier's
 
     @property
     def parsed(self) -> AsymSpecOptions:
@@ -206,7 +206,7 @@ def check(
     assert ask.full is not None
     assert answer.finish_reason == "length"
     assert len(answer.tokens) == ask.max_tokens
-    oracle.check(ask.full, ask.compressed, ask.parsed, answer.tokens, seen, allowed)
+    oracle.check(ask.full, ask.compressed, ask.parsed, answer.tokens, seen, allowed, ask.base)
     report = answer.report
     assert report is not None
     emitted = report["accepted"] + report["fused"] + report["bonus"]

@@ -13,13 +13,13 @@ import torch
 from asymspec_agents.decoding.modes import MODES, Rule
 from asymspec_agents.protocol import AsymSpecOptions
 from tests.engine.naive import EXCUSED_MARGIN, Naive, Reader, judge
-from vllm_asymspec.plan import Blocks, Chunk, NewRequest, StepPlan, ViewName
+from vllm_asymspec.plan import Blocks, Chunk, NewRequest, StepPlan, ViewName, ViewPrompt
 from vllm_asymspec.rounds import Rounds
 from vllm_asymspec.slots import Shape
 
 from .paper_drafter import LOGITS_SIZE, VOCAB, PaperDrafter, logits_of
 
-__all__ = ["BLOCK_SIZE", "K", "Machine", "Request", "options", "prompts"]
+__all__ = ["BLOCK_SIZE", "K", "Machine", "Request", "options", "prompts", "verifiers"]
 
 BLOCK_SIZE = 4
 NUM_BLOCKS = 400
@@ -35,16 +35,21 @@ def reader(model: str, prompt: Sequence[int]) -> Reader:
 
 @dataclass
 class Request:
-    """A request as scheduler and runner see it together."""
+    """A request as scheduler and runner see it together; the verifier reads `base` or its own prompt."""
 
     name: str
     full: list[int]
     base: list[int]
     options: dict[str, Any]
+    verifiers: list[int] | None = None
     tables: dict[ViewName, list[int]] = field(default_factory=dict)
     answer: list[int] = field(default_factory=list)
     num_excused: int = 0
     counts: Any = None
+
+    @property
+    def prompt(self) -> list[int]:
+        return self.base if self.verifiers is None else self.verifiers
 
     @property
     def strict(self) -> bool:
@@ -70,9 +75,9 @@ class Request:
         return NewRequest(
             self.name,
             self.has_base,
-            len(self.full) - len(self.base),
-            len(self.base),
-            tuple(self.full[-2:]),
+            len(self.prompt),
+            ViewPrompt(len(self.full) - len(self.prompt), tuple(self.full[-2:])),
+            ViewPrompt(len(self.base) - len(self.prompt), tuple(self.base[-2:])),
             self.options,
             self.strict,
         )
@@ -84,7 +89,7 @@ class Request:
             1,
             "rule",
             VOCAB,
-            verifier=reader("verifier", self.base),
+            verifier=reader("verifier", self.prompt),
             drafter=reader("drafter", self.full),
             base=reader("drafter", base) if self.rule.needs_base else None,
         )
@@ -167,7 +172,7 @@ class Machine:
         logits = np.full((len(names), max(padded) + 1, VOCAB + 1), np.nan, dtype=np.float32)
         for row, request in enumerate(requests):
             for place in range(read[row] + 1):
-                sequence = [*request.base, *request.answer, *drafts[row][:place]]
+                sequence = [*request.prompt, *request.answer, *drafts[row][:place]]
                 logits[row, place] = logits_of("verifier", sequence)[: VOCAB + 1]
         verdict = self.rounds.verify(names, torch.from_numpy(logits), np.array(padded))
         taken = self.rounds.take_counts()
@@ -182,7 +187,7 @@ class Machine:
         self.propose(requests, places=self.rounds.num_places(names))
 
     def propose(self, requests: Sequence[Request], places: int) -> None:
-        views = [[*r.base, *r.answer] for r in requests]
+        views = [[*r.prompt, *r.answer] for r in requests]
         self.rounds.propose(
             [r.name for r in requests],
             torch.tensor([([0, *view])[-2:] for view in views]).reshape(-1, 2),
@@ -234,6 +239,12 @@ def prompts(rng: random.Random) -> tuple[list[int], list[int]]:
         return full, list(full)
     base = [rng.randrange(VOCAB) for _ in range(rng.choice((1, 2, 5, 12)))]
     return full, base + (full[-2:] if kind == 1 else [])
+
+
+def verifiers(rng: random.Random) -> list[int] | None:
+    """A prompt that the verifier reads in place of the drafter's base view, or none."""
+    num = rng.choice((0, 0, 1, 2, 7, 15))
+    return [rng.randrange(VOCAB) for _ in range(num)] if num else None
 
 
 def options(rng: random.Random) -> dict[str, Any]:

@@ -51,18 +51,21 @@ class Oracle:
         tokens: Sequence[int],
         seen: Seen,
         allowed: Sequence[Sequence[int]] | None = None,
+        base_ids: Sequence[int] = (),
     ) -> None:
         """Asserts that every token is legal for its prefix; `allowed`: by a grammar, at each index.
 
+        `base_ids`: the compressed view as the drafter reads it, where that is not what the verifier reads.
         Where the outcome depends on the place in a block (gate `position`, the verifier's bonus), the outcome
         of every place is legal.
         """
-        is_same = list(full) == list(compressed)
+        short = base_ids or compressed
+        is_same = list(full) == list(short)
         is_strict = is_same and options.identical_views == "strict"
         rule = Rule("strict", "none") if is_strict else options.rule()
         verifier = self._reader(self._verifier, compressed, tokens)
         drafter = self._reader(self._drafter, full, tokens)
-        base = self._reader(self._drafter, compressed, tokens) if rule.needs_base else None
+        base = self._reader(self._drafter, short, tokens) if rule.needs_base else None
         num_places = options.num_draft_tokens + 1 if rule.gate == "position" else 1
         for index, token in enumerate(tokens):
             text = tokens[:index]

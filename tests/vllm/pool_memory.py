@@ -16,9 +16,10 @@ from vllm_asymspec.wire_args import unpack_ids
 
 @dataclass
 class Known:
-    """A request from outside: its full prompt, the length of its compressed one, the salt of its cache."""
+    """A request from outside: the drafter's prompts, the length of the verifier's, the salt of its cache."""
 
     full: list[int]
+    base: list[int]
     num_compressed: int
     salt: str | None
 
@@ -51,15 +52,17 @@ class PoolMemory:
         self.places: dict[tuple[int, int], int] = {}
 
     def apply(self, plan: StepPlan, tokens_of: Mapping[str, list[int]]) -> int:
-        """Does a step's plan; returns how many tokens it read. `tokens_of`: compressed views with answers."""
+        """Does a step's plan; returns how many tokens it read. `tokens_of`: the verifier's sequences."""
         for req_id in plan.gone:
             del self.slots[req_id]  # it names only what the worker knows
         for new in plan.new:
             assert new.req_id not in self.slots
             known = self.known[new.req_id]
             assert new.prompt_len == known.num_compressed
-            assert new.delta == len(known.full) - known.num_compressed
-            assert list(new.full_tail) == known.full[-2:]
+            views = [(new.full, known.full)] + ([(new.base, known.base)] if new.has_base else [])
+            for told, prompt in views:
+                assert told.delta == len(prompt) - known.num_compressed
+                assert list(told.tail) == prompt[-2:]
             self.slots[new.req_id] = Slot(new)
         assert len(self.slots) <= self.num_slots
         self._extend(plan)
@@ -87,9 +90,9 @@ class PoolMemory:
             self._write(req_id, view, ids + drafts, written)
 
     def view(self, req_id: str, view: str, tokens: list[int]) -> list[int]:
-        """A view's tokens, where those of the compressed one are `tokens`."""
+        """A view's tokens, where the verifier's are `tokens`."""
         known = self.known[req_id]
-        return tokens if view == "base" else known.full + tokens[known.num_compressed :]
+        return (known.base if view == "base" else known.full) + tokens[known.num_compressed :]
 
     def check_holds(self, req_id: str, view: str, ids: list[int], num_tokens: int) -> None:
         """The view's first places must hold what they should."""

@@ -91,7 +91,7 @@ class Simulation:
         if full is not None:
             args = AsymSpecArgs(pack_ids(full), AsymSpecOptions.of(**options), salt)
             extra_args = {EXTRA_ARG: args.pack()}
-            self.worker.memory.known[req_id] = Known(full, len(compressed), salt)
+            self.worker.memory.known[req_id] = Known(full, compressed, len(compressed), salt)
         params = SamplingParams(temperature=0, max_tokens=max_tokens, ignore_eos=True, extra_args=extra_args)
         request = Request(
             request_id=req_id,

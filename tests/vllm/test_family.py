@@ -61,9 +61,10 @@ def test_the_report_counts_what_was_spelled(family: Family) -> None:
 
 def test_lengths_are_those_of_the_drafters_views(family: Family) -> None:
     reading = reading_of(arguments([1, 2, 3], [4]), pack_ids([5] * 50))
-    assert (reading.has_base, reading.strict, reading.delta) == (True, False, 2)
+    assert (reading.has_base, reading.strict) == (True, False)
+    assert (reading.full_delta, reading.base_delta) == (3 - 50, 1 - 50)
     same = reading_of(arguments([1, 2], [1, 2]), pack_ids([5]))
-    assert (same.has_base, same.strict, same.delta) == (False, True, 0)
+    assert (same.has_base, same.strict, same.full_delta, same.base_delta) == (False, True, 1, 1)
 
 
 def test_both_views_travel_in_the_drafters_ids() -> None:
@@ -81,9 +82,11 @@ def test_both_views_travel_in_the_drafters_ids() -> None:
     ("base", "has_own", "told"), [([], True, "base_ids is missing"), ([1], False, "leave it out")]
 )
 def test_views_in_the_wrong_models_ids_are_refused(base: list[int], has_own: bool, told: str) -> None:
-    check_own_ids(arguments([1], [2] if has_own else []), has_own=has_own)
+    check_own_ids(arguments([1], [2] if has_own else []), has_own=has_own, sees=False)
     with pytest.raises(ConfigurationError, match=told):
-        check_own_ids(arguments([1], base), has_own=has_own)
+        check_own_ids(arguments([1], base), has_own=has_own, sees=False)
+    for either in ([], [2]):
+        check_own_ids(arguments([1], either), has_own=False, sees=True)
 
 
 def limits(**changed: Any) -> Limits:

@@ -6,10 +6,10 @@ import pickle
 
 import numpy as np
 
-from vllm_asymspec.plan import COUNTS, Blocks, Chunk, NewRequest, StepCounts, StepPlan
+from vllm_asymspec.plan import COUNTS, Blocks, Chunk, NewRequest, StepCounts, StepPlan, ViewPrompt
 from vllm_asymspec.plan_draft import PlanDraft
 
-NEW = NewRequest("a", True, 3, 4, (1, 2), {"beta": 1.0}, False)
+NEW = NewRequest("a", True, 4, ViewPrompt(3, (1, 2)), ViewPrompt(0, (2,)), {"beta": 1.0}, False)
 
 
 def test_plans_and_counts_survive_the_way_to_another_process() -> None:

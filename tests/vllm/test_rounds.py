@@ -15,7 +15,7 @@ from hypothesis import strategies as st  # noqa: E402
 from vllm_asymspec.plan import Blocks  # noqa: E402
 from vllm_asymspec.warm_up import warm_up  # noqa: E402
 
-from .machine import BLOCK_SIZE, K, Machine, Request, options, prompts  # noqa: E402
+from .machine import BLOCK_SIZE, K, Machine, Request, options, prompts, verifiers  # noqa: E402
 from .paper_drafter import VOCAB  # noqa: E402
 
 
@@ -25,7 +25,7 @@ from .paper_drafter import VOCAB  # noqa: E402
 def test_every_token_is_the_naive_one_whatever_happens_around_it(seed: int) -> None:
     rng = random.Random(seed)
     machine = Machine(rng)
-    waiting = [Request(f"r{i % 4}", *prompts(rng), options(rng)) for i in range(6)]
+    waiting = [Request(f"r{i % 4}", *prompts(rng), options(rng), verifiers(rng)) for i in range(6)]
     for _ in range(25):
         if waiting and len(machine.running) < 3 and waiting[0].name not in machine.running:
             machine.start(waiting.pop(0))

@@ -13,6 +13,7 @@ pytest.importorskip("vllm", reason="the server part needs vLLM", exc_type=Import
 
 from asymspec_agents.wire.handshake import PATH, ServerInfo
 from tests.engine.tiny_folder import WEATHER
+from vllm_asymspec.wire_args import unpack_ids
 
 from .harness import CHAT, Harness, full_ids
 from .vision_models import KINDS, vision_tokenizer
@@ -56,7 +57,12 @@ def expected(messages: list[dict[str, Any]], urls: list[str], tools: Any = None)
         messages, tools=tools, chat_template=KIND.template, add_generation_prompt=True, tokenize=False
     )
     files = [Image.open(io.BytesIO(base64.b64decode(url.split(",")[1]))).convert("RGB") for url in urls]
-    return list(KIND.processor(tokenizer)(text=[prompt], images=files)["input_ids"][0])
+    return list(KIND.processor(tokenizer)(text=[prompt], images=files or None)["input_ids"][0])
+
+
+def base_ids(call: Any) -> list[int]:
+    """What the drafter reads in place of the verifier's prompt."""
+    return list(unpack_ids(call.asymspec["base_ids"]))
 
 
 def test_the_handshake_says_whether_the_drafter_sees(harness: Harness, seeing_harness: Harness) -> None:
@@ -75,6 +81,7 @@ def test_the_drafter_is_shown_what_the_verifier_reads_captions_of(seeing_harness
     assert full_ids(call) == wanted
     short = "Look: \n" + f"{CAPTION} 0\n{CAPTION} 1" + "\n what is it?"
     assert list(call.prompt["prompt_token_ids"]) == seeing_harness.ids([{"role": "user", "content": short}])
+    assert base_ids(call) == expected([{"role": "user", "content": [text(short)]}], [])
     assert (report["images"], report["fallback"], report["mode"]) == (2, None, "asymspec")
     assert report["drafter_prompt_tokens"] == len(wanted)
     assert call.asymspec["num_images"] == len(call.images) == 2
@@ -131,13 +138,31 @@ def test_four_drafts_where_images_are_shown_and_the_request_names_no_number(seei
     assert options()["num_draft_tokens"] == 2
 
 
-def test_requests_without_images_are_rendered_as_ever(seeing_harness: Harness) -> None:
-    messages = [{"role": "user", "content": "x" * 50}]
-    body = {"messages": messages, "asymspec": {"edits": [{"message": 0, "text": "x"}]}}
+def test_the_drafter_reads_both_views_by_its_own_template_without_images_too(seeing_harness: Harness) -> None:
+    """An image may come with the next turn; and views that differ in their template alone would not agree."""
+    long, short = ([{"role": "user", "content": [text(content)]}] for content in ("x" * 50, "x"))
+    body = {"messages": long, "asymspec": {"edits": [{"message": 0, "part": 0, "text": "x"}]}}
     report = seeing_harness.answer(CHAT, body)["asymspec"]
+    call = seeing_harness.call
     assert report["images"] == 0
-    assert full_ids(seeing_harness.call) == seeing_harness.ids(messages)
-    assert not seeing_harness.call.images
+    assert not call.images
+    assert full_ids(call) == expected(long, [])
+    assert base_ids(call) == expected(short, [])
+    assert list(call.prompt["prompt_token_ids"]) == seeing_harness.ids([{"role": "user", "content": "x"}])
+    assert list(call.prompt["prompt_token_ids"]) != base_ids(call)
+
+
+def test_views_with_the_same_content_are_identical(seeing_harness: Harness) -> None:
+    messages = [{"role": "user", "content": [text("x" * 50)]}]
+    report = seeing_harness.answer(CHAT, {"messages": messages, "asymspec": {"edits": []}})["asymspec"]
+    assert (report["mode"], report["fallback"]) == ("strict", "identical_views")
+
+
+def test_completions_are_read_as_they_are(seeing_harness: Harness) -> None:
+    body = {"prompt": [1, 2, 3], "asymspec": {"prompt": [2, 3]}, "max_tokens": 3}
+    seeing_harness.answer("/v1/completions", body)
+    assert full_ids(seeing_harness.call) == [1, 2, 3]
+    assert "base_ids" not in seeing_harness.call.asymspec
 
 
 def test_texts_stand_for_images_where_the_drafter_sees_none(harness: Harness) -> None:
@@ -192,15 +217,17 @@ def test_a_drafter_whose_template_leaves_out_tools_reads_the_verifiers(
     seeing_harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = seeing_harness.server.app.state
-    blunt = replace(state.asymspec, full_views=replace(state.asymspec.full_views, shows_tools=False))
+    blunt = replace(state.asymspec, seen_views=replace(state.asymspec.seen_views, reads_verifiers=True))
     monkeypatch.setitem(state._state, "asymspec", blunt)
     url = data_url(8)
-    body = chat(url, tools=[WEATHER])
-    seeing_harness.answer(CHAT, body)
-    wanted = expected(body["messages"], [url], tools=[WEATHER])
-    decoded, told = (vision_tokenizer().decode(ids) for ids in (wanted, full_ids(seeing_harness.call)))
-    assert told.count("<image>") == decoded.count("<image>") > 0
-    assert told.replace("\n", "") == decoded.replace("\n", "")  # vLLM joins the parts of a text by lines
+    for tools in ([WEATHER], None):  # in calls without tools too: their turns have to begin alike
+        body = chat(url, **({"tools": tools} if tools else {}))
+        seeing_harness.answer(CHAT, body)
+        wanted = expected(body["messages"], [url], tools=tools)
+        decoded, told = (vision_tokenizer().decode(ids) for ids in (wanted, full_ids(seeing_harness.call)))
+        assert told.count("<image>") == decoded.count("<image>") > 0
+        assert told.replace("\n", "") == decoded.replace("\n", "")  # vLLM joins the parts of a text by lines
+        assert "base_ids" not in seeing_harness.call.asymspec  # the verifier's own prompt
 
 
 def test_the_mark_of_images_in_somebodys_text(seeing_harness: Harness) -> None:

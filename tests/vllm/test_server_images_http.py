@@ -16,7 +16,7 @@ from asymspec_agents.protocol import AsymSpecOptions
 
 from .oracle import Seen
 from .served import serving
-from .test_server_images import CAPTION, KIND, chat, data_url, expected
+from .test_server_images import CAPTION, KIND, chat, data_url, expected, text
 from .vision_models import save_vision_pair, vision_tokenizer
 from .vision_oracle import Scene, picture, vision_oracle
 
@@ -49,12 +49,14 @@ def scene_of(body: dict[str, Any], seeds: Sequence[int]) -> Scene:
     return Scene(ids, pictures, KIND.look(pictures).pixels if pictures else {})
 
 
-def captions(num: int) -> list[int]:
-    """The compressed view of a request by `chat`."""
+def captions(num: int) -> tuple[list[int], list[int]]:
+    """The compressed view of a request by `chat`, as the verifier and as the drafter reads it."""
     told = "".join(f"\n{CAPTION} {at}" for at in range(num))
-    messages = [{"role": "user", "content": f"Look: {told}\n what is it?"}]
+    content = f"Look: {told}\n what is it?"
+    messages = [{"role": "user", "content": content}]
     prompt = vision_tokenizer().apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-    return list(vision_tokenizer().encode(prompt, add_special_tokens=False))
+    own = expected([{"role": "user", "content": [text(content)]}], [])
+    return list(vision_tokenizer().encode(prompt, add_special_tokens=False)), own
 
 
 def test_many_at_once_with_and_without_images(url: str) -> None:
@@ -64,18 +66,19 @@ def test_many_at_once_with_and_without_images(url: str) -> None:
         for seeds in cases
     ]
     plain = {"messages": [{"role": "user", "content": "Hello " * 20}], "max_tokens": 20}
-    text = {**plain, "asymspec": {"edits": [{"message": 0, "text": "Hello?"}]}}
+    short = {**plain, "asymspec": {"edits": [{"message": 0, "text": "Hello?"}]}}
     with ThreadPoolExecutor(8) as pool:
-        *answers, unsteered, steered = pool.map(lambda body: answer(url, body), [*bodies, plain, text])
+        *answers, unsteered, steered = pool.map(lambda body: answer(url, body), [*bodies, plain, short])
     oracle, seen = vision_oracle(KIND), Seen()
     for seeds, body, told in zip(cases, bodies, answers, strict=True):
         report = told["asymspec"]
         scene = scene_of(body, seeds)
         oracle.look(scene)
         tokens = told["choices"][0]["token_ids"]
-        assert told["prompt_token_ids"] == captions(len(seeds))
+        prompt, base = captions(len(seeds))
+        assert told["prompt_token_ids"] == prompt != base
         options = AsymSpecOptions.of(num_draft_tokens=4)
-        oracle.check(scene.ids, told["prompt_token_ids"], options, tokens, seen)
+        oracle.check(scene.ids, prompt, options, tokens, seen, base_ids=base)
         assert (len(tokens), report["images"], report["fallback"]) == (24, len(seeds), None)
         assert report["drafter_prompt_tokens"] == len(scene.ids)
         assert len(report["accepted_per_position"]) == 5  # four drafts a block, and the rule's own

@@ -133,7 +133,7 @@ def test_a_drafter_that_sees_may_have_further_tokens(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"for 1 tokens \('<image>'"):
         refuse_unsupported(config)
     seeing = changed(config, "speculative_config.draft_model_config.is_multimodal_model", True)
-    with pytest.raises(ConfigurationError) as caught:  # this model is none that sees: its processor is missing
+    with pytest.raises(ConfigurationError) as caught:  # it has no processor
         refuse_unsupported(seeing)
     assert "verifier's ids" not in str(caught.value)
 

@@ -34,11 +34,17 @@ class Both:
         self.tokens: dict[str, list[int]] = {}
 
     def add(
-        self, req_id: str, full: list[int], compressed: list[int], salt: str | None = None, **options: object
+        self,
+        req_id: str,
+        full: list[int],
+        compressed: list[int],
+        salt: str | None = None,
+        base: list[int] | None = None,
+        **options: object,
     ) -> None:
-        args = AsymSpecArgs(pack_ids(full), AsymSpecOptions.of(**options))
+        args = AsymSpecArgs(pack_ids(full), AsymSpecOptions.of(**options), base_ids=pack_ids(base or ()))
         self.views.add(req_id, args, pack_ids(compressed), salt)
-        self.memory.known[req_id] = Known(full, len(compressed), salt)
+        self.memory.known[req_id] = Known(full, base or compressed, len(compressed), salt)
         self.tokens[req_id] = list(compressed)
 
     def begin(self, req_id: str) -> bool:
@@ -54,6 +60,26 @@ class Both:
             self.views.read(req_id, step)
             num_read += self.send()
         return num_read
+
+
+@pytest.mark.parametrize("num", [1, 2, 3, 11, 40])
+def test_a_base_view_of_the_drafters_own(num: int) -> None:
+    """It is longer or shorter than what the verifier reads, and shared with others alike."""
+    both = Both()
+    base = list(range(100, 100 + num))
+    both.add("a", list(range(30)), [1, 2, 3, 4, 5], base=base)
+    assert both.begin("a")
+    assert both.read_all("a") == 28 + max(num - 2, 0)
+    both.memory.round("a", both.tokens["a"], [7, 8])
+    both.tokens["a"] += [7, 9]
+    assert both.views.cover("a", len(both.tokens["a"]))
+    both.send()
+    both.memory.round("a", both.tokens["a"], [1, 2])
+    both.add("b", list(range(30)), [6] * 9, base=[*base, 1, 2])
+    assert both.begin("b")
+    assert both.views.tally("b").cached.base == max(num - 2, 0) // BLOCK * BLOCK
+    both.read_all("b")
+    both.memory.round("b", both.tokens["b"], [7])
 
 
 def test_everything_but_the_last_two_tokens_is_read() -> None:
@@ -75,20 +101,23 @@ def test_views_of_one_or_two_tokens_need_no_reading(num_tokens: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("full", "options", "expected"),
+    ("full", "base", "options", "expected"),
     [
-        ([1, 2, 3], {}, (True, False, 1)),
-        ([1, 2], {}, (False, True, 0)),
-        ([1, 2], {"identical_views": "gate"}, (False, False, 0)),
-        ([1, 2, 3], {"mode": "product"}, (False, False, 1)),
-        ([1], {"mode": "strict"}, (False, False, -1)),
+        ([1, 2, 3], [], {}, (True, False, 1, 0)),
+        ([1, 2], [], {}, (False, True, 0, 0)),
+        ([1, 2], [], {"identical_views": "gate"}, (False, False, 0, 0)),
+        ([1, 2, 3], [], {"mode": "product"}, (False, False, 1, 0)),
+        ([1], [], {"mode": "strict"}, (False, False, -1, 0)),
+        ([1, 2], [9, 1, 2, 3], {}, (True, False, 0, 2)),
+        ([9], [9], {}, (False, True, -1, -1)),
     ],
 )
 def test_what_the_drafter_reads(
-    full: list[int], options: dict[str, str], expected: tuple[bool, bool, int]
+    full: list[int], base: list[int], options: dict[str, str], expected: tuple[bool, bool, int, int]
 ) -> None:
-    reading = reading_of(AsymSpecArgs(pack_ids(full), AsymSpecOptions.of(**options)), pack_ids([1, 2]))
-    assert (reading.has_base, reading.strict, reading.delta) == expected
+    args = AsymSpecArgs(pack_ids(full), AsymSpecOptions.of(**options), base_ids=pack_ids(base))
+    reading = reading_of(args, pack_ids([1, 2]))
+    assert (reading.has_base, reading.strict, reading.full_delta, reading.base_delta) == expected
 
 
 def test_two_requests_of_one_text_compute_it_once() -> None:

@@ -74,7 +74,12 @@ class VisionExactness:
         rng = random.Random(1)
         scenes = [random_scene(kind, rng, index % 4) for index in range(len(RULES) * 3)]
         asks = [
-            eyes.ask(shown, ids(rng, rng.randint(3, 60)), RULES[index % len(RULES)])
+            eyes.ask(
+                shown,
+                ids(rng, rng.randint(3, 60)),
+                RULES[index % len(RULES)],
+                base=ids(rng, rng.choice((0, 0, 1, 2, 30, 80))),  # where its template is another
+            )
             for index, shown in enumerate(scenes)
         ]
         answers = roomy.answer(asks)

@@ -131,12 +131,13 @@ class ChatAnswering(Answering):
         wanted = asked(request, abilities, shows_images=messages.shown is not None)
         wanted = replace(wanted, fallbacks=(*wanted.fallbacks, *messages.fallbacks))
         wanted = _with_own(wanted, replace(request, messages=messages.full), abilities)
-        return wanted, chat_views(fields, messages, request.asymspec.tools)
+        sees = abilities.images is not None
+        return wanted, chat_views(fields, messages, request.asymspec.tools, sees=sees)
 
     async def _generate(self, exchange: _Exchange, raw: Request) -> Any:
         stock = raw.app.state.openai_serving_chat
         serving = on_views(ChatOnViews, stock, exchange.settled, exchange.engine)
-        serving.full_views = exchange.state.full_views
+        serving.seen_views = exchange.state.seen_views
         return await serving.create_chat_completion(exchange.views, raw)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, PrivateAttr, ValidationError
@@ -14,7 +14,7 @@ from asymspec_agents.tokens import clean_text
 
 from ..wire_args import EXTRA_ARG
 from .compat import ChatCompletionRequest, CompletionRequest, SamplingParams, TokenizeParams
-from .pictures import ViewsOfImages
+from .pictures import SHOWN, ViewsOfImages, joined
 
 __all__ = ["DEFAULT_COMPLETION_TOKENS", "ChatViews", "CompletionViews", "chat_views", "completion_views"]
 
@@ -55,13 +55,21 @@ class OtherChatView(_Unlimited, ChatCompletionRequest):  # type: ignore[misc]
     """Another view of the conversation, rendered and then dropped."""
 
 
+@dataclass(frozen=True, slots=True)
+class SeenChat:
+    """Both views of a chat as a drafter that sees reads them: the full one has its images."""
+
+    full: OtherChatView
+    compressed: OtherChatView
+
+
 class ChatViews(_Greedy, ChatCompletionRequest):  # type: ignore[misc]
     """A chat request on two views. Its messages and tools are the full ones, for grammars and parsers; where
     they have images, texts stand for those."""
 
     _engine_argument: dict[str, Any] | None = PrivateAttr(default=None)
     _compressed: OtherChatView = PrivateAttr()
-    _shown: OtherChatView | None = PrivateAttr(default=None)
+    _seen: SeenChat | None = PrivateAttr(default=None)
 
     @property
     def compressed(self) -> OtherChatView:
@@ -69,9 +77,9 @@ class ChatViews(_Greedy, ChatCompletionRequest):  # type: ignore[misc]
         return self._compressed
 
     @property
-    def shown(self) -> OtherChatView | None:
-        """The same request with the images that the drafter sees, if there are any."""
-        return self._shown
+    def seen(self) -> SeenChat | None:
+        """Both views for a drafter that sees; None where the drafter reads what the verifier reads."""
+        return self._seen
 
     def settle(self, engine_argument: dict[str, Any] | None, max_tokens: int) -> None:
         """Sets what is known once both views are rendered."""
@@ -101,11 +109,16 @@ class CompletionViews(_Greedy, CompletionRequest):  # type: ignore[misc]
 
 
 def chat_views(
-    body: Mapping[str, Any], messages: ViewsOfImages, short_tools: Sequence[ToolSpec] | None
+    body: Mapping[str, Any],
+    messages: ViewsOfImages,
+    short_tools: Sequence[ToolSpec] | None,
+    *,
+    sees: bool = False,
 ) -> ChatViews:
     """vLLM's request for a chat body with these views of its messages, and tools for the compressed one.
 
-    Raises ConfigurationError for what vLLM refuses.
+    `sees`: the drafter sees images, and reads every chat by a template of its own. Raises ConfigurationError
+    for what vLLM refuses.
     """
     fields = _fields(body)
     tools = fields.get("tools")
@@ -114,9 +127,15 @@ def chat_views(
     views = _validated(ChatViews, _with_tools(fields, tools))
     other = {**fields, "messages": _wire(messages.compressed)}
     views._compressed = _validated(OtherChatView, _with_tools(other, other_tools))
-    if messages.shown is not None:
-        told = _validated(OtherChatView, _with_tools(fields, tools))
-        views._shown = told.model_copy(update={"messages": _shown(told.messages, messages)})
+    if sees:
+        full = {**fields, "messages": _wire(joined(messages.full))}
+        told = _validated(OtherChatView, _with_tools(full, tools))
+        shown = _shown(told.messages, joined(messages.shown or ()))
+        other = {**fields, "messages": _wire(joined(messages.compressed))}
+        views._seen = SeenChat(
+            told.model_copy(update={"messages": shown}),
+            _validated(OtherChatView, _with_tools(other, other_tools)),
+        )
     return views
 
 
@@ -149,13 +168,13 @@ def _with_tools(fields: Mapping[str, Any], tools: Any) -> dict[str, Any]:
     return result
 
 
-def _shown(told: Sequence[Any], messages: ViewsOfImages) -> list[Any]:
+def _shown(told: Sequence[Any], messages: Sequence[Message]) -> list[Any]:
     """vLLM's messages with pictures in them, which it takes anywhere, though not through its validation."""
-    pairs = zip(told, messages.full, messages.shown or (), strict=True)
-    return [
-        message if text is shown else {**message, "content": _wire([shown])[0]["content"]}
-        for message, text, shown in pairs
-    ]
+    changed = list(told)
+    for index, message in enumerate(messages):
+        if isinstance(message.content, tuple) and any(part.type == SHOWN for part in message.content):
+            changed[index] = {**told[index], "content": _wire([message])[0]["content"]}
+    return changed
 
 
 def _wire(messages: Sequence[Message]) -> list[Any]:

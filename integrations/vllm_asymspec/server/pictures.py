@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,9 @@ from asymspec_agents.errors import UnsupportedRequestError
 from asymspec_agents.messages import ContentPart, Message
 from asymspec_agents.protocol import AsymSpecRequest
 
-__all__ = ["ImageLimits", "ViewsOfImages", "views_of_images"]
+__all__ = ["SHOWN", "ImageLimits", "ViewsOfImages", "joined", "views_of_images"]
+
+SHOWN = "image_pil"  # vLLM's type of a part with a picture that is decoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +68,32 @@ def views_of_images(
     return ViewsOfImages(full, compressed, shown, images.fallbacks)
 
 
+def joined(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages, neighbouring texts in each joined by lines, as they are in a message of text alone.
+
+    A template that takes parts would run them together.
+    """
+    return tuple(
+        message.model_copy(update={"content": _joined(message.content)})
+        if isinstance(message.content, tuple)
+        else message
+        for message in messages
+    )
+
+
+def _joined(content: Sequence[ContentPart]) -> tuple[ContentPart, ...]:
+    parts: list[ContentPart] = []
+    for is_text, group in itertools.groupby(content, lambda part: part.type == "text"):
+        if is_text:
+            parts.append(ContentPart(type="text", text="\n".join(part.text or "" for part in group)))
+        else:
+            parts.extend(group)
+    return tuple(parts)
+
+
 def _part(picture: Any) -> ContentPart:
     """The picture as vLLM takes one that is decoded: it is known by its pixels then."""
-    return ContentPart.model_validate({"type": "image_pil", "image_pil": picture})
+    return ContentPart.model_validate({"type": SHOWN, SHOWN: picture})
 
 
 def _named(messages: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -17,7 +17,7 @@ from ..wire_args import AsymSpecArgs, pack_ids
 from .asked import Asked
 from .bodies import ChatViews, CompletionViews
 from .compat import ErrorResponse, OpenAIServingChat, OpenAIServingCompletion
-from .full_views import FullViews
+from .seen_views import SeenViews
 from .tap import EngineTap
 
 __all__ = ["ChatOnViews", "CompletionOnViews", "Settled", "on_views"]
@@ -46,15 +46,18 @@ class Settled:
         keeps_gate = options.identical_views == "gate" or options.rule().gate == "strict"
         return self.has_identical_views and not keeps_gate
 
-    def settle(self, views: ChatViews | CompletionViews, full: Any, compressed: Any) -> None:
-        """Checks both rendered views, and gives the request what the engine needs.
+    def settle(
+        self, views: ChatViews | CompletionViews, full: Any, compressed: Any, base: Any = None
+    ) -> None:
+        """Checks the rendered views, and gives the request what the engine needs.
 
-        Raises ContextOverflowError, ConfigurationError or UnsupportedRequestError.
+        `base`: the compressed view as the drafter reads it, where it reads by a template of its own. Raises
+        ContextOverflowError, ConfigurationError or UnsupportedRequestError.
         """
         images = tuple(features_of(full)) if full["type"] == "multimodal" else ()
         full_ids, short_ids = _token_ids(full, "full"), _text_ids(compressed, "compressed")
         check_places(spans_of(images), len(full_ids))
-        base_ids: Sequence[int] = short_ids
+        base_ids = short_ids if base is None else _text_ids(base, "compressed")
         own = self.asked.own
         if own is not None:
             full_ids = _token_ids({"prompt_token_ids": own.drafter_full}, "full")
@@ -64,8 +67,8 @@ class Settled:
         wanted = self.asked.request.max_tokens or self.default_tokens
         if not self.asked.is_plain:
             salt = self.asked.request.cache_salt or None
-            base = b"" if own is None else pack_ids(base_ids)
-            argument = AsymSpecArgs(pack_ids(full_ids), self.asked.options, salt, len(images), base)
+            packed = b"" if own is None and base_ids == short_ids else pack_ids(base_ids)
+            argument = AsymSpecArgs(pack_ids(full_ids), self.asked.options, salt, len(images), packed)
             try:
                 views.settle(argument.pack(), self._max_tokens(argument, short_ids, wanted))
                 self.images = images
@@ -97,28 +100,25 @@ class ChatOnViews(OpenAIServingChat):  # type: ignore[misc]
     """vLLM's chat serving for one AsymSpec request."""
 
     settled: Settled
-    full_views: FullViews | None = None
+    seen_views: SeenViews | None = None
 
     async def render_chat_request(self, request: ChatViews) -> Any:
         """The compressed view, rendered. The full one is rendered from the request itself: that also gives it
-        the grammar and the parser's wishes, by the full tools. What the drafter reads is another prompt where
-        it sees images of it."""
+        the grammar and the parser's wishes, by the full tools. A drafter that sees reads its own prompts."""
         error = await self._check_model(request)
         if error is not None:
             return error
         self._preflight(1)
         full = await self.online_renderer.render_chat(request)
-        if isinstance(full, ErrorResponse):
-            return full
         compressed = await self.online_renderer.render_chat(request.compressed)
-        if isinstance(compressed, ErrorResponse):
-            return compressed
-        read = full[1][0]
-        if self.full_views is not None and request.shown is not None:
-            read = await self.full_views.render(self.online_renderer, request.shown)
-            if isinstance(read, ErrorResponse):
-                return read
-        self.settled.settle(request, read, compressed[1][0])
+        read, base = None, None
+        if self.seen_views is not None and request.seen is not None:
+            read = await self.seen_views.render(self.online_renderer, request.seen.full)
+            base = await self.seen_views.render(self.online_renderer, request.seen.compressed)
+        for rendered in (full, compressed, read, base):
+            if isinstance(rendered, ErrorResponse):
+                return rendered
+        self.settled.settle(request, read or full[1][0], compressed[1][0], base)
         self.engine_client.images = self.settled.images
         return compressed
 

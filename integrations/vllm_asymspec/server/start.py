@@ -11,9 +11,9 @@ from asymspec_agents.errors import ConfigurationError
 from ..budget import DrafterShape, Limits, PoolShape
 from ..compat import family_of
 from .asked import Abilities
-from .full_views import FullViews
 from .metrics import metrics
 from .own_views import OwnViews
+from .seen_views import SeenViews
 from .state import PluginState, server_info
 
 __all__ = ["LIMITS_METHOD", "limits_from", "read_state"]
@@ -33,7 +33,7 @@ async def read_state(engine: Any, served_names: Any) -> PluginState:
         )
     limits = limits_from((await engine.collective_rpc(LIMITS_METHOD))[0])
     tokenizer = engine.renderer.tokenizer
-    full_views = FullViews.of(config)
+    seen_views = SeenViews.of(config, tokenizer)
     family, drafter = family_of(config), str(speculative.draft_model_config.model)
     return PluginState(
         engine=engine,
@@ -42,18 +42,18 @@ async def read_state(engine: Any, served_names: Any) -> PluginState:
             drafter,
             limits,
             vllm.__version__,
-            sees_images=full_views is not None,
+            sees_images=seen_views is not None,
             is_cross_family=family is not None,
         ),
         limits=limits,
         abilities=Abilities(
             speculative.num_speculative_tokens,
             bool(config.use_v2_model_runner),
-            None if full_views is None else full_views.limits,
+            None if seen_views is None else seen_views.limits,
             None if family is None else OwnViews(family, drafter, tokenizer, str(config.model_config.model)),
         ),
         metrics=metrics(),
-        full_views=full_views,
+        seen_views=seen_views,
     )
 
 

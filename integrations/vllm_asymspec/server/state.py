@@ -13,8 +13,8 @@ from asymspec_agents.wire.handshake import ServerInfo
 
 from ..budget import Limits
 from .asked import Abilities
-from .full_views import FullViews
 from .metrics import Metrics
+from .seen_views import SeenViews
 
 __all__ = ["PluginState", "server_info"]
 
@@ -28,7 +28,7 @@ class PluginState:
     limits: Limits
     abilities: Abilities
     metrics: Metrics
-    full_views: FullViews | None = None
+    seen_views: SeenViews | None = None
 
 
 def server_info(

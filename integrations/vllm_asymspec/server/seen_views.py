@@ -1,4 +1,4 @@
-"""Full views with images, rendered by the drafter's own template and processor, through vLLM's renderer."""
+"""What a drafter that sees reads: its own template's and processor's work, through vLLM's renderer."""
 
 from __future__ import annotations
 
@@ -13,20 +13,24 @@ from ..vision import image_processor, sees_images, with_limits
 from .compat import ErrorResponse, renderer_from_config
 from .pictures import ImageLimits
 
-__all__ = ["FullViews"]
+__all__ = ["SeenViews"]
 
 
 @dataclass(frozen=True, slots=True)
-class FullViews:
-    """Renders what a drafter that sees reads. `limits` hold for each request."""
+class SeenViews:
+    """Renders what a drafter that sees reads: both views, so that they differ in their content alone.
+
+    `limits` hold for each request. `reads_verifiers`: the drafter's own template has no place for tools, and
+    the verifier's, which has one, is written with the drafter's marks for images.
+    """
 
     limits: ImageLimits
     model_config: Any
     renderer: Any
-    shows_tools: bool
+    reads_verifiers: bool
 
     @classmethod
-    def of(cls, vllm_config: Any) -> FullViews | None:
+    def of(cls, vllm_config: Any, verifier_tokenizer: Any) -> SeenViews | None:
         """For a server with this configuration; None if its drafter reads text only.
 
         Raises ConfigurationError where the drafter's processor can't be made or takes no images.
@@ -41,17 +45,17 @@ class FullViews:
         renderer = renderer_from_config(config)
         options = VisionOptions(max_images=plugin.max_images, max_image_pixels=plugin.max_image_pixels)
         limits = ImageLimits(options, _control(processor))
-        return cls(limits, config.model_config, renderer, _shows_tools(renderer.tokenizer))
+        hides_tools = _shows_tools(verifier_tokenizer) and not _shows_tools(renderer.tokenizer)
+        return cls(limits, config.model_config, renderer, hides_tools)
 
     async def render(self, stock: Any, request: Any) -> Any:
         """The prompt of a chat request, with its images, or an ErrorResponse.
 
-        `stock` is vLLM's OnlineRenderer for the verifier, which knows the server's settings. A drafter whose
-        own template leaves out the tools gets the verifier's, with its own marks for images.
+        `stock` is vLLM's OnlineRenderer for the verifier, which knows the server's settings.
         """
         online = copy.copy(stock)
         online.model_config, online.renderer = self.model_config, self.renderer
-        if request.tools and not self.shows_tools:
+        if self.reads_verifiers:
             online.chat_template = stock.chat_template or stock.renderer.tokenizer.chat_template
             online.chat_template_content_format = "string"
         else:
