@@ -312,6 +312,7 @@ def save_vision_pair(folder: Path, kind: Kind) -> tuple[Path, Path]:
     verifier, drafter = kind.modules()
     folders = (save_model(folder / "verifier", verifier, vision_tokenizer()), folder / "drafter")
     tokenizer = vision_tokenizer()
+    tokenizer.add_tokens(["<|endoftext|>"], special_tokens=True)  # which transformers adds to a Qwen2's
     tokenizer.chat_template = kind.template
     save_model(folders[1], drafter, None)
     file = folders[1] / "model.safetensors"
