@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["MAX_ASPECT_RATIO", "MAX_SEEN_BYTES", "MAX_SEEN_PIXELS", "is_too_narrow", "upright_rgb"]
+__all__ = [
+    "MAX_ASPECT_RATIO",
+    "MAX_SEEN_BYTES",
+    "MAX_SEEN_IMAGES",
+    "MAX_SEEN_PIXELS",
+    "is_too_narrow",
+    "upright_rgb",
+]
 
 # Of the longer side to the shorter: what Qwen's image processors take. CLIP's scale the shorter side up, so
 # that a line of one pixel, a file of some bytes, would become gigabytes.
 MAX_ASPECT_RATIO = 200
 MAX_SEEN_PIXELS, MAX_SEEN_BYTES = 25_000_000, 20 * 1024**2
 """Of an image that a model is shown, unless its options say otherwise; routers make text of larger ones."""
+
+MAX_SEEN_IMAGES = 16
+"""Of one request, likewise; routers make text of the oldest beyond."""
 
 _VISIBLE_CONTRAST = 64  # of 255
 _GROUNDS = (255, 0, 128)  # white first, which most transparent pictures are made for

@@ -153,6 +153,7 @@ class ContextRouter:
             num_documents=read.num_documents,
             num_images=read.num_images,
             num_degraded_attachments=read.num_degraded,
+            num_unseen_images=read.num_unseen,
         )
         routed = RoutedContext(original.shown(full.fold), edits, full_tools, short_tools, report)
         record_view(self._recorder, routed, time.monotonic() - started, original.history)
@@ -208,6 +209,7 @@ def record_view(
         num_documents=report.num_documents,
         num_images=report.num_images,
         num_degraded_attachments=report.num_degraded_attachments,
+        num_unseen_images=report.num_unseen_images,
     )
 
 

@@ -28,7 +28,7 @@ class ReadMessages:
     `full` is for the drafter, `shortened` (still with all text) is what the compressed view is made of; they
     differ in the images that the drafter sees itself: whole ones that come with their bytes. `headers` has
     the length of the line that says what the attachment at a place is. `num_degraded` counts those that a
-    note stands for, whole or in part.
+    note stands for, whole or in part; `num_unseen` the images that are text for a drafter that sees others.
     """
 
     full: tuple[Message, ...]
@@ -37,6 +37,7 @@ class ReadMessages:
     num_documents: int = 0
     num_images: int = 0
     num_degraded: int = 0
+    num_unseen: int = 0
 
 
 class Attachments:
@@ -69,6 +70,7 @@ class Attachments:
         given = tuple(messages)
         full: list[Edit] = []
         shortened: list[Edit] = []
+        visible: list[Edit] = []  # as texts, those that the drafter might see itself
         headers: dict[Place, int] = {}
         num_images = num_degraded = 0
         for index, message in enumerate(given):
@@ -84,17 +86,20 @@ class Attachments:
                 num_images += read.is_image
                 num_degraded += read.problem is not None
                 shortened.append(edit)
-                if not (read.can_be_seen and self.policy.drafter_sees == "images"):
-                    full.append(edit)
+                is_visible = read.can_be_seen and self.policy.drafter_sees == "images"
+                (visible if is_visible else full).append(edit)
         if not headers:
             return ReadMessages(given, given, headers)
+        num_hidden = _num_hidden(len(visible), self.policy.max_seen_images)
+        num_seen = len(visible) - num_hidden
         return ReadMessages(
-            apply_edits(given, full),
+            apply_edits(given, [*full, *visible[:num_hidden]]),
             apply_edits(given, shortened),
             headers,
             len(headers) - num_images,
             num_images,
             num_degraded,
+            num_images - num_seen if self.policy.drafter_sees == "images" else 0,
         )
 
     def close(self) -> None:
@@ -111,3 +116,9 @@ class Attachments:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _num_hidden(num_images: int, most: int) -> int:
+    """How many of the oldest images become text: half of `most` at once, as each change costs the prefix."""
+    step = max(most // 2, 1)
+    return min(-(-max(num_images - most, 0) // step) * step, num_images)

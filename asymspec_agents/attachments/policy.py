@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import ConfigurationError
+from ..pixels import MAX_SEEN_IMAGES, MAX_SEEN_PIXELS
 
 __all__ = ["AttachmentPolicy", "RemotePolicy"]
 
@@ -44,8 +45,9 @@ class AttachmentPolicy:
     """Limits of what is read, and who sees images; raises ConfigurationError.
 
     `drafter_sees`: "text" puts an image's text into both views; with "images" the full view keeps each image
-    that comes with its bytes and can be decoded (PNG, JPEG, GIF, WebP, BMP; at most 25 million pixels and
-    20 MiB, at most 200 times as long as wide), and others are text in both.
+    that comes with its bytes and can be decoded (PNG, JPEG, GIF, WebP, BMP; at most `max_seen_pixels` and
+    20 MiB, at most 200 times as long as wide), and others are text in both. So are the oldest where there are
+    more than `max_seen_images`, several at a time, so that the view seldom changes.
     `remote`: None fetches nothing. `max_file_bytes`: one file, decoded. `max_pages`: pages, slides or sheets
     read of a document; `max_text_chars`: characters of its text. `max_unpacked_bytes`, `max_unpack_ratio` (to
     the packed size, above 16 MiB) and `max_entries` are for zipped formats. `max_pixels`: one image.
@@ -56,6 +58,8 @@ class AttachmentPolicy:
     """
 
     drafter_sees: Literal["text", "images"] = "text"
+    max_seen_images: int = MAX_SEEN_IMAGES
+    max_seen_pixels: int = MAX_SEEN_PIXELS
     remote: RemotePolicy | None = None
     max_file_bytes: int = 50 * MIB
     max_pages: int = 2_000
@@ -79,6 +83,8 @@ class AttachmentPolicy:
             "None or a RemotePolicy",
         )
         for name, least in (
+            ("max_seen_images", 0),
+            ("max_seen_pixels", 1),
             ("max_file_bytes", 1),
             ("max_pages", 1),
             ("max_text_chars", 1),

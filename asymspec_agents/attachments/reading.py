@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from ..pixels import MAX_SEEN_BYTES, MAX_SEEN_PIXELS, is_too_narrow
+from ..pixels import MAX_SEEN_BYTES, is_too_narrow
 from ..recording import Recorder
 from ..store import ContentStore, content_hash
 from .converter import Conversion, Converter
@@ -195,7 +195,7 @@ class AttachmentReader:
             self._policy.drafter_sees == "images"
             and kind.name in _SEEN
             and size is not None
-            and size.width * size.height <= MAX_SEEN_PIXELS
+            and size.width * size.height <= self._policy.max_seen_pixels
             and len(data) <= MAX_SEEN_BYTES
             and not is_too_narrow(size.width, size.height)
         )

@@ -24,7 +24,7 @@ class Capabilities:
     """What a backend can do: model names, AsymSpec modes (empty: none), and both views' token limits.
 
     `cross_family`: the drafter has a vocabulary of its own, and takes part through a map. `sees_images`: the
-    drafter sees the images of the full view.
+    drafter sees the images of the full view, up to `max_images` of `max_image_pixels` each (None: unknown).
     """
 
     verifier: str
@@ -34,6 +34,8 @@ class Capabilities:
     max_drafter_tokens: int | None = None
     cross_family: bool = False
     sees_images: bool = False
+    max_images: int | None = None
+    max_image_pixels: int | None = None
 
 
 class Backend(ABC):

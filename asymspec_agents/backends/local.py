@@ -129,6 +129,7 @@ class LocalBackend(Backend):
         from ..engine.arms import LARGE_SHORT, SMALL_FULL
 
         is_foreign = self.drafter_template is not None
+        looks = self._seeing.looker.options if self._seeing is not None and self._shows_images else None
         return Capabilities(
             verifier=self.engine.models["verifier"].name,
             drafter=self.engine.models["drafter"].name,
@@ -136,7 +137,9 @@ class LocalBackend(Backend):
             max_verifier_tokens=self.engine.longest_prompt(LARGE_SHORT),
             max_drafter_tokens=self.engine.longest_prompt(SMALL_FULL),
             cross_family=is_foreign,
-            sees_images=self._shows_images,
+            sees_images=looks is not None,
+            max_images=None if looks is None else looks.max_images,
+            max_image_pixels=None if looks is None else looks.max_image_pixels,
         )
 
     @property

@@ -17,7 +17,9 @@ except ImportError as error:
     raise MissingDependencyError("starlette", "gateway") from error
 
 from ..attachments import AttachmentPolicy, Attachments
+from ..backends.base import Capabilities
 from ..compress.base import Compressor
+from ..default_router import attachment_policy
 from ..recording import NULL_RECORDER, Recorder
 from ..rendition_cache import SQLiteRenditionCache
 from ..router import ContextRouter
@@ -62,18 +64,19 @@ def create_gateway(
     metrics = GatewayMetrics()
     recorder = TeeRecorder(recorder, metrics.recorder) if recorder is not NULL_RECORDER else metrics.recorder
     store = MemoryStore(max_bytes=1)  # nobody asks a gateway for originals
-    readers = [Attachments(AttachmentPolicy(drafter_sees=sees)) for sees in ("text", "images")]
+    readers: dict[AttachmentPolicy, Attachments] = {}
     cache = None if options.cache_path is None else SQLiteRenditionCache(options.cache_path)
 
     def make_router(
-        policy: ViewPolicy, prompt_counter: PromptCounter | None, sees_images: bool
+        policy: ViewPolicy, prompt_counter: PromptCounter | None, can: Capabilities | None
     ) -> ContextRouter:
+        own = attachment_policy(can)
         return ContextRouter(
             policy,
             compressor=compressor,
             store=store,
             prompt_counter=prompt_counter,
-            attachments=readers[sees_images] if attachments is None else attachments,
+            attachments=readers.setdefault(own, Attachments(own)) if attachments is None else attachments,
             rendition_cache=cache,
             recorder=recorder,
         )
@@ -95,7 +98,7 @@ def create_gateway(
         await forwarder.close()
         if isinstance(check, URLCheck):
             await check.aclose()
-        for reader in readers:
+        for reader in readers.values():
             await asyncio.to_thread(reader.close)
         if cache is not None:
             cache.close()

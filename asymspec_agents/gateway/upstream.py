@@ -13,6 +13,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 import anyio
 import httpx
 
+from ..backends.base import Capabilities
 from ..backends.http import HTTPBackend
 from ..errors import AsymSpecError, BackendError, NotAsymSpecError
 from ..router import ContextRouter
@@ -31,7 +32,7 @@ __all__ = ["MakeRouter", "Upstream"]
 
 logger = logging.getLogger("asymspec_agents.gateway")
 
-MakeRouter = Callable[[ViewPolicy, PromptCounter | None, bool], ContextRouter]
+MakeRouter = Callable[[ViewPolicy, PromptCounter | None, Capabilities | None], ContextRouter]
 """Of a policy, a counter, and whether the upstream's drafter sees images."""
 
 WRITE_S = 60.0
@@ -208,8 +209,8 @@ class Upstream:
                 if self._info is not None:
                     limits = (self._info.max_verifier_tokens, self._info.max_drafter_tokens)
                     policy = within_limits(policy, *limits, steps * ANSWER_TOKENS)
-                sees_images = self._info is not None and self._info.sees_images
-                router = self._make_router(policy, self._prompt_counter(), sees_images)
+                can = None if self._info is None else self._info.capabilities()
+                router = self._make_router(policy, self._prompt_counter(), can)
                 self._routers[steps] = router
                 if len(self._routers) > MAX_ROUTERS:
                     self._routers.popitem(last=False)

@@ -40,7 +40,8 @@ class RoutingReport:
     failed. `num_summarized_messages` and `num_summarized_turns` are those that one summary stands for; the
     turns of `turn_tiers` are those after them. `changes` are the compressed view's (its own messages', where
     it has whole ones), `drafter_cuts` those of the full view. Of the attachments, `num_degraded_attachments`
-    are those that a note stands for, whole or in part.
+    are those that a note stands for, whole or in part, `num_unseen_images` the images that are text for a
+    drafter that sees others: too many, too large, or of another format.
     """
 
     num_messages: int
@@ -59,6 +60,7 @@ class RoutingReport:
     num_documents: int = 0
     num_images: int = 0
     num_degraded_attachments: int = 0
+    num_unseen_images: int = 0
     num_summarized_messages: int = 0
     num_summarized_turns: int = 0
 
@@ -75,6 +77,8 @@ class RoutingReport:
                 f"signatures for {self.num_shortened_tools} tools, "
                 f"{self.num_shortened_docs} descriptions in the system prompt"
             )
+        if self.num_unseen_images:
+            said.append(f"{self.num_unseen_images} of {self.num_images} images as text for the drafter")
         said += [str(change) for change in self.changes]
         said += [f"full view: {change}" for change in self.drafter_cuts]
         return tuple(said)

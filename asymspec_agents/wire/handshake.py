@@ -23,7 +23,7 @@ class ServerInfo(BaseModel):
 
     `tokenize`: the server counts prompts at `POST /tokenize`. A limit of None is unknown. `cross_family`: the
     drafter has a vocabulary of its own, in whose tokens its limit is. `sees_images`: it sees the images of a
-    full view.
+    full view, up to `max_images` of `max_image_pixels` each.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -37,6 +37,8 @@ class ServerInfo(BaseModel):
     tokenize: bool = False
     cross_family: bool = False
     sees_images: bool = False
+    max_images: int | None = Field(default=None, ge=1)
+    max_image_pixels: int | None = Field(default=None, ge=1)
     server: str = f"asymspec-agents/{__version__}"
 
     @classmethod
@@ -51,6 +53,8 @@ class ServerInfo(BaseModel):
             tokenize=tokenize,
             cross_family=capabilities.cross_family,
             sees_images=capabilities.sees_images,
+            max_images=capabilities.max_images,
+            max_image_pixels=capabilities.max_image_pixels,
         )
 
     @classmethod
@@ -79,4 +83,6 @@ class ServerInfo(BaseModel):
             max_drafter_tokens=self.max_drafter_tokens,
             cross_family=self.cross_family,
             sees_images=self.sees_images,
+            max_images=self.max_images,
+            max_image_pixels=self.max_image_pixels,
         )

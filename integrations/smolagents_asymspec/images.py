@@ -11,13 +11,15 @@ import hashlib
 import io
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from asymspec_agents.attachments.notes import note
 from asymspec_agents.errors import MessageError
 from asymspec_agents.messages import ContentPart
 
-__all__ = ["ConversationImages", "ImageEncoder"]
+__all__ = ["ConversationImages", "ImageEncoder", "readable"]
 
 _CACHE_BYTES = 64 << 20
 
@@ -58,10 +60,15 @@ class ImageEncoder:
 
 
 class ConversationImages:
-    """The images of one call's messages: the first copy of each is sent, later ones are left out."""
+    """The images of one call's messages: the first copy of each is sent, later ones are left out.
 
-    def __init__(self, encoder: ImageEncoder) -> None:
+    With `repeats` they are not, so that every element has its part. A picture that cannot be read becomes a
+    text that says so: one bad screenshot does not end a run.
+    """
+
+    def __init__(self, encoder: ImageEncoder, *, repeats: bool = False) -> None:
         self._encoder = encoder
+        self._repeats = repeats
         self._urls: dict[int, str] = {}
         self._seen: set[str] = set()
 
@@ -70,6 +77,9 @@ class ConversationImages:
         if element["type"] == "image":
             image = element.get("image")
             if id(image) not in self._urls:  # the caller's messages keep the image, so the id stays its own
+                problem = _problem(image)
+                if problem is not None:
+                    return (ContentPart(type="text", text=note("image", None, problem)),)
                 self._urls[id(image)] = self._encoder.url(image)
             part = ContentPart.model_validate(
                 {"type": "image_url", "image_url": {"url": self._urls[id(image)]}}
@@ -77,12 +87,46 @@ class ConversationImages:
         else:
             part = ContentPart.model_validate(element)
         key = _url_of(part)
-        if key is not None:
+        if key is not None and not self._repeats:
             digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
             if digest in self._seen:
                 return ()
             self._seen.add(digest)
         return (part,)
+
+
+def readable(messages: Sequence[Any]) -> list[Any]:
+    """The messages, with a text in place of each picture that cannot be read; others are the same objects."""
+    given = []
+    for message in messages:
+        is_mapping = isinstance(message, Mapping)
+        content = message.get("content") if is_mapping else getattr(message, "content", None)
+        if isinstance(content, list):
+            told = [_readable(element) for element in content]
+            if any(new is not old for new, old in zip(told, content, strict=True)):
+                message = {**message, "content": told} if is_mapping else replace(message, content=told)
+        given.append(message)
+    return given
+
+
+def _readable(element: Any) -> Any:
+    if isinstance(element, Mapping) and element.get("type") == "image":
+        problem = _problem(element.get("image"))
+        if problem is not None:
+            return {"type": "text", "text": note("image", None, problem)}
+    return element
+
+
+def _problem(image: Any) -> str | None:
+    """Why a picture cannot be read; None for one that can, and for what is no picture in memory."""
+    try:
+        picture = image.to_raw() if hasattr(image, "to_raw") else image
+        if hasattr(picture, "load") and hasattr(picture, "size"):
+            picture.load()
+            return "it is empty" if 0 in picture.size else None
+    except Exception as error:  # whatever a decoder raises
+        return f"it is broken or closed ({type(error).__name__})"
+    return None
 
 
 def _url_of(part: ContentPart) -> str | None:

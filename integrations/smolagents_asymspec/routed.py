@@ -16,6 +16,7 @@ from asymspec_agents.router import ContextRouter, RoutedContext
 from ._compat import ChatMessage, ChatMessageStreamDelta, Model, tool_schema
 from .both_views import BothViews
 from .convert import edit_chat_messages, to_wire
+from .images import ConversationImages, ImageEncoder, readable
 from .inner_tools import signature_copies
 from .request import answer_limit
 from .routing import FailOpenRouter, Router
@@ -53,10 +54,11 @@ class _OfInner:
 class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
     """Wraps a smolagents model, or anything with its `generate`, and gives it the compressed view.
 
-    Texts are replaced, images and everything else are handed on as they are, tools as copies that show their
-    signatures only (agents run and check the real ones). Every other attribute is the inner model's, also
-    `generate_stream`: the wrapper can stream exactly if the inner model can. A failing router never ends a
-    run: the inner model gets the full context then. Raises ContextOverflowError where the router says so.
+    Texts are replaced, and pictures that cannot be read; images and everything else are handed on as they
+    are, tools as copies that show their signatures only (agents run and check the real ones). Every other
+    attribute is the inner model's, also `generate_stream`: the wrapper can stream exactly if the inner model
+    can. A failing router never ends a run: the inner model gets the full context then. Raises
+    ContextOverflowError where the router says so.
 
     With `options`, `inner` must be an OpenAIModel on an AsymSpec server: it sends the full context and, in
     `extra_body`, the compressed view beside it; an unset temperature is sent as 0. The default router keeps
@@ -80,6 +82,7 @@ class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
     ) -> None:
         # Not Model.__init__: what it would set is the inner model's, see the properties below.
         self.options = options
+        self._images = ImageEncoder()
         self.inner = inner
         if router is None:
             router = self._default_router(recorder)
@@ -145,7 +148,7 @@ class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
         tools: Sequence[Any] | None,
         called: Mapping[str, Any],
     ) -> _InnerCall:
-        given, both = list(messages), self._both_views
+        given, both = readable(messages), self._both_views
         if both is None:
             call = self.routing.guarded(lambda: self._compressed_call(given, tools))
             return call if call is not None else _InnerCall(self.inner, given, tools)
@@ -172,7 +175,7 @@ class RoutedModel(Model):  # type: ignore[misc]  # smolagents has no types
         called: Mapping[str, Any],
     ) -> _InnerCall | None:
         """The full view as it is and a model that sends the compressed one too, or None."""
-        wire = to_wire(messages, None)
+        wire = to_wire(messages, ConversationImages(self._images, repeats=True))
         routed = self._routed(wire, tools)
         if routed is None:
             return None

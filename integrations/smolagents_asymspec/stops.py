@@ -10,7 +10,8 @@ __all__ = ["StopCutter", "cut_at_stop"]
 class StopCutter:
     """Passes text on up to the first stop string, holding back what may become one.
 
-    Invariant: the pieces of `feed` and `finish` concatenate to the text before the first stop string.
+    The first is the one that is complete first: a longer one around it would end later, and never comes to
+    that in a stream. Invariant: the pieces of `feed` and `finish` concatenate to the text before the first stop string.
     """
 
     def __init__(self, stop: Iterable[str]) -> None:
@@ -23,10 +24,12 @@ class StopCutter:
         if self.is_stopped:
             return ""
         text = self._held + text
-        found = [at for at in (text.find(string) for string in self._stop) if at >= 0]
+        found = [
+            (text.find(string) + len(string), text.find(string)) for string in self._stop if string in text
+        ]
         if found:
             self.is_stopped, self._held = True, ""
-            return text[: min(found)]
+            return text[: min(found)[1]]
         keep = self._begun(text)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]

@@ -10,6 +10,7 @@ import pytest
 
 from asymspec_agents.attachments import AttachmentPolicy, Attachments
 from asymspec_agents.messages import parse_messages
+from asymspec_agents.router import ContextRouter
 from asymspec_agents.store import MemoryStore
 from tests.attachments.files import image, image_part
 
@@ -42,9 +43,9 @@ class Says:
         return "a lighthouse"
 
 
-def read(part: dict[str, Any], sees: str, captioner: Says | None) -> tuple[str, str]:
+def read(part: dict[str, Any], sees: str, captioner: Says | None, **limits: int) -> tuple[str, str]:
     """What stands for the part in the full view and in what the compressed one is made of."""
-    policy = AttachmentPolicy(drafter_sees=sees, max_pixels=2_000)  # type: ignore[arg-type]
+    policy = AttachmentPolicy(drafter_sees=sees, max_pixels=2_000, **limits)  # type: ignore[arg-type]
     with Attachments(policy, captioner=captioner) as attachments:
         messages = parse_messages([{"role": "user", "content": [part]}])
         made = attachments.read(messages, MemoryStore())
@@ -74,12 +75,49 @@ def test_what_is_kept(part: dict[str, Any], is_kept: bool, captioner: Says | Non
 def test_what_is_larger_than_models_are_shown_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """The router reads larger images than the engine shows: kept, they would end in an error there."""
     data = image("PNG", (10, 10))
-    for name, limit in (("MAX_SEEN_PIXELS", 100), ("MAX_SEEN_BYTES", len(data))):
-        monkeypatch.setattr(f"asymspec_agents.attachments.reading.{name}", limit)
-        assert read(image_part(data), "images", None)[0] == "image_url"
-        monkeypatch.setattr(f"asymspec_agents.attachments.reading.{name}", limit - 1)
-        assert read(image_part(data), "images", None)[0] == "text"
-        monkeypatch.undo()
+    for limit, kind in ((100, "image_url"), (99, "text")):
+        assert read(image_part(data), "images", None, max_seen_pixels=limit)[0] == kind
+    for limit, kind in ((len(data), "image_url"), (len(data) - 1, "text")):
+        monkeypatch.setattr("asymspec_agents.attachments.reading.MAX_SEEN_BYTES", limit)
+        assert read(image_part(data), "images", None)[0] == kind
+
+
+def shown(num_images: int, most: int) -> list[bool]:
+    """Which of so many images, oldest first, stay images."""
+    messages = [
+        {"role": "user", "content": [image_part(image("PNG", (9, 9 + at))), {"type": "text", "text": "?"}]}
+        for at in range(num_images)
+    ]
+    with Attachments(AttachmentPolicy(drafter_sees="images", max_seen_images=most)) as attachments:
+        made = attachments.read(parse_messages(messages), MemoryStore())
+    kinds = [message.content[0].type == "image_url" for message in made.full]  # type: ignore[index,union-attr]
+    assert all(message.content[0].type == "text" for message in made.shortened)  # type: ignore[index,union-attr]
+    assert made.num_unseen == kinds.count(False)
+    return kinds
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4])
+def test_the_newest_images_are_seen_and_older_ones_become_text_several_at_a_time(most: int) -> None:
+    """A run that takes one screenshot after the other goes on, and its prefix seldom changes."""
+    num_hidden = [shown(num, most).count(False) for num in range(10)]
+    for num, hidden in enumerate(num_hidden):
+        assert shown(num, most) == [False] * hidden + [True] * (num - hidden)
+        assert num - hidden <= most
+        assert num - hidden >= min(num, most - max(most // 2, 1) + 1)
+    assert len(set(num_hidden)) == -(-(9 - most) // max(most // 2, 1)) + 1
+
+
+def test_no_image_at_all() -> None:
+    assert shown(3, 0) == [False] * 3
+
+
+def test_the_report_says_how_many_are_not_seen() -> None:
+    messages = [{"role": "user", "content": [image_part(image("PNG", (9, 9 + at)))]} for at in range(3)]
+    policy = AttachmentPolicy(drafter_sees="images", max_seen_images=2)
+    with Attachments(policy) as attachments:
+        report = ContextRouter(attachments=attachments).route(messages).report
+    assert (report.num_images, report.num_unseen_images) == (3, 1)
+    assert "1 of 3 images as text for the drafter" in report.lines()
 
 
 def test_without_pillow_the_models_own_decoder_has_to_say(

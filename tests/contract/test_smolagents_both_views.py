@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from asymspec_agents.attachments import AttachmentPolicy, Attachments
 from asymspec_agents.backends import Capabilities
 from asymspec_agents.backends.scripted import ScriptedBackend
 from asymspec_agents.errors import ConfigurationError, ConnectionFailedError, NotAsymSpecError
@@ -166,7 +167,8 @@ class Describing:
     """Routes the image, the only part of the last message, to a description of it."""
 
     def route(self, messages, tools=None, *, tool_docs=()):
-        made = ContextRouter().route(messages, tools)
+        seen = Attachments(AttachmentPolicy(drafter_sees="images"))
+        made = ContextRouter(attachments=seen).route(messages, tools)
         edit = Edit(message=len(messages) - 1, part=0, text="a red square")
         return replace(made, edits=(edit,))
 

@@ -14,8 +14,8 @@ def test_pieces_add_up_to_the_text_before_the_first_stop_string(pieces, stop):
     cutter = StopCutter(stop)
     emitted = "".join(cutter.feed(piece) for piece in pieces) + cutter.finish()
     whole = "".join(pieces)
-    ends = [whole.find(string) for string in stop if string in whole]
-    assert emitted == whole[: min(ends)] if ends else emitted == whole
+    ends = [(whole.find(string) + len(string), whole.find(string)) for string in stop if string in whole]
+    assert emitted == whole[: min(ends)[1]] if ends else emitted == whole
     assert cutter.is_stopped == bool(ends)
     assert not any(string in emitted for string in stop)
 
@@ -27,6 +27,12 @@ def test_nothing_emitted_is_ever_taken_back(pieces, stop):
     for number, piece in enumerate(pieces, 1):
         seen += cutter.feed(piece)
         assert cut_at_stop("".join(pieces[:number]), stop).startswith(seen)
+
+
+def test_the_first_that_is_complete_counts_wherever_the_pieces_are_cut():
+    for pieces in (["\n<\n"], ["\n<", "\n"], ["\n", "<\n"]):
+        cutter = StopCutter(["<", "\n<\n"])
+        assert "".join(map(cutter.feed, pieces)) == "\n"
 
 
 def test_text_that_cannot_become_a_stop_string_is_passed_on_at_once():

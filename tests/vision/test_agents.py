@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ pytest.importorskip("smolagents", reason="the extra smolagents is not installed"
 pytest.importorskip("langchain_core", reason="the extra langchain is not installed")
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from PIL import Image
 from smolagents import CodeAgent, OpenAIModel
 from smolagents.models import ChatMessage, MessageRole
 
@@ -87,6 +90,55 @@ def test_observed_images_are_seen_from_their_step_on() -> None:
     assert any("[image: PNG, 24×16" in text for text in texts)
 
 
+def test_a_run_with_more_screenshots_than_are_shown_goes_on() -> None:
+    """And with one that is larger than the server shows; the limits are the backend's own."""
+
+    class Limited(Obedient):
+        @property
+        def capabilities(self) -> Capabilities:
+            return replace(self.inner.capabilities, max_images=2, max_image_pixels=500)
+
+    backend = Limited(*SCRIPT[:1] * 5, SCRIPT[1])
+    sizes = iter([(24, 16), (24, 16), (40, 16), (24, 16), (24, 16), (24, 16)])
+
+    def look(step: Any, agent: Any) -> None:
+        step.observations_images = [noise(step.step_number, *next(sizes))]
+
+    agent = CodeAgent(
+        tools=[], model=AsymSpecModel(backend, max_tokens=6), max_steps=6, step_callbacks=[look]
+    )
+    agent.prompt_templates["system_prompt"] = "Write code."
+    assert agent.run("What is this?") == "a cat"
+    assert [report.images for report in backend.reports] == [0, 1, 2, 2, 2, 2]
+
+
+def broken_images() -> list[Any]:
+    cut = Image.open(io.BytesIO(encoded(noise(5, 90, 90))[:2_000]))
+    closed = noise(6)
+    closed.close()
+    return [cut, closed, Image.new("RGB", (0, 4))]
+
+
+@pytest.mark.parametrize("is_routed", [False, True])
+def test_one_bad_screenshot_does_not_end_a_run(is_routed: bool) -> None:
+    backend = Obedient("A cat.")
+    content = [
+        {"type": "text", "text": "What is this?"},
+        *({"type": "image", "image": image} for image in (*broken_images(), noise(3))),
+    ]
+    with serving({"large": backend}) as url:
+        if is_routed:
+            inner = OpenAIModel("large", api_base=f"{url}/v1", api_key="k", max_tokens=6)
+            model: Any = RoutedModel(inner, options=AsymSpecOptions())
+        else:
+            model = AsymSpecModel(backend, max_tokens=6)
+        answer = model.generate([ChatMessage(MessageRole.USER, content)])
+    assert answer.content == "A cat."
+    assert backend.reports[0].images == 1
+    (message,) = backend.requests[0].messages  # type: ignore[union-attr]
+    assert "\n".join(message.texts()).count("[image not read: it is ") == 3
+
+
 def test_smolagents_messages_are_answered_with_a_report() -> None:
     backend = Obedient("A cat.")
     content = [{"type": "text", "text": "What is this?"}, {"type": "image", "image": noise(3)}]
@@ -111,6 +163,10 @@ def test_an_openai_model_over_a_server_that_sees() -> None:
         RoutedModel(inner, options=AsymSpecOptions()).generate([ChatMessage(MessageRole.USER, content)])
     assert backend.reports[0].images == 1
     assert backend.reports[0].fallback is None
+    asymspec = backend.requests[0].asymspec
+    assert asymspec is not None
+    (told,) = asymspec.compressed_messages(backend.requests[0].messages)  # type: ignore[union-attr]
+    assert "[image: PNG, 24×16" in "\n".join(told.texts())  # the verifier's
 
 
 def block(seed: int) -> dict[str, Any]:

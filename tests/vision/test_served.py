@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -80,8 +81,14 @@ def test_an_answer_over_http_is_the_engines(url: str, is_stream: bool) -> None:
 def test_the_handshake_says_who_sees(url: str) -> None:
     said = httpx.get(url + "/v1/asymspec", timeout=WAIT_S).json()
     assert said["sees_images"] is True
+    assert (said["max_images"], said["max_image_pixels"]) == (3, 2_000)
+    client = HTTPBackend(f"{url}/v1")
+    assert client.capabilities == replace(backend().capabilities, verifier="large", drafter=said["drafter"])
+    client.close()
     with serving(random_backend()) as blind:
-        assert httpx.get(blind + "/v1/asymspec", timeout=WAIT_S).json()["sees_images"] is False
+        said = httpx.get(blind + "/v1/asymspec", timeout=WAIT_S).json()
+    assert said["sees_images"] is False
+    assert said["max_images"] is None
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import ConfigurationError
-from ...pixels import MAX_SEEN_BYTES, MAX_SEEN_PIXELS
+from ...pixels import MAX_SEEN_BYTES, MAX_SEEN_IMAGES, MAX_SEEN_PIXELS
 
 __all__ = ["VisionOptions"]
 
@@ -21,7 +21,7 @@ class VisionOptions:
     of a request, each; an image that comes again elsewhere is then not read anew.
     """
 
-    max_images: int = 16
+    max_images: int = MAX_SEEN_IMAGES
     max_image_pixels: int = MAX_SEEN_PIXELS
     max_image_bytes: int = MAX_SEEN_BYTES
     cache_bytes: int = 256 * MIB

@@ -42,7 +42,7 @@ async def read_state(engine: Any, served_names: Any) -> PluginState:
             drafter,
             limits,
             vllm.__version__,
-            sees_images=seen_views is not None,
+            images=None if seen_views is None else seen_views.limits,
             is_cross_family=family is not None,
         ),
         limits=limits,

@@ -14,6 +14,7 @@ from asymspec_agents.wire.handshake import ServerInfo
 from ..budget import Limits
 from .asked import Abilities
 from .metrics import Metrics
+from .pictures import ImageLimits
 from .seen_views import SeenViews
 
 __all__ = ["PluginState", "server_info"]
@@ -37,7 +38,7 @@ def server_info(
     limits: Limits,
     vllm_version: str,
     *,
-    sees_images: bool = False,
+    images: ImageLimits | None = None,
     is_cross_family: bool = False,
 ) -> ServerInfo:
     """What `/v1/asymspec` says: the longest prompts leave room for one token of answer."""
@@ -50,7 +51,9 @@ def server_info(
         max_verifier_tokens=limits.max_model_len - 1,
         max_drafter_tokens=limits.max_full_len - 1,
         tokenize=True,
-        sees_images=sees_images,
+        sees_images=images is not None,
+        max_images=None if images is None else images.options.max_images,
+        max_image_pixels=None if images is None else images.options.max_image_pixels,
         cross_family=is_cross_family,
         server=f"vllm/{vllm_version} asymspec-agents/{__version__}",
     )
