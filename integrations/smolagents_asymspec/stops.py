@@ -11,7 +11,7 @@ class StopCutter:
     """Passes text on up to the first stop string, holding back what may become one.
 
     The first is the one that is complete first: a longer one around it would end later, and never comes to
-    that in a stream. Invariant: the pieces of `feed` and `finish` concatenate to the text before the first stop string.
+    that in a stream. Invariant: the pieces of `feed` and `finish` concatenate to the text before it.
     """
 
     def __init__(self, stop: Iterable[str]) -> None:
@@ -24,9 +24,8 @@ class StopCutter:
         if self.is_stopped:
             return ""
         text = self._held + text
-        found = [
-            (text.find(string) + len(string), text.find(string)) for string in self._stop if string in text
-        ]
+        places = [(text.find(string), len(string)) for string in self._stop]
+        found = [(at + length, at) for at, length in places if at >= 0]
         if found:
             self.is_stopped, self._held = True, ""
             return text[: min(found)[1]]
