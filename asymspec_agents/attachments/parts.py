@@ -1,7 +1,8 @@
 """Content parts that carry a file or an image, read from every form in which clients send them.
 
 Known are OpenAI's chat parts (`image_url`, `file`), those of its Responses API (`input_image`, `input_file`),
-Anthropic's and LangChain's blocks (`image`, `document`, `file` with `source`, `base64` or `url`).
+Anthropic's and LangChain's blocks (`image`, `document`, `file` with `source`, `base64` or `url`; Google's
+`media`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..messages import ContentPart
 __all__ = ["IMAGE_TYPES", "Attachment", "read_part"]
 
 IMAGE_TYPES = frozenset({"image_url", "input_image", "image"})
-_FILE_TYPES = frozenset({"file", "input_file", "document"})
+_FILE_TYPES = frozenset({"file", "input_file", "document", "media"})
 _DATA_URL = re.compile(r"data:([^,]{0,4000}),", re.I)
 _URL = re.compile(r"\s*([a-z][a-z0-9+.-]{1,20}):", re.I)
 _BASE64 = re.compile(r";\s*base64\s*$", re.I)

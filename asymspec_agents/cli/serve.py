@@ -43,9 +43,9 @@ def add_parser(subparsers: Any) -> None:
     models.add_argument(
         "--max-images",
         type=int,
-        default=VisionOptions().max_images,
         metavar="N",
-        help="different images that a drafter that sees is shown in one request (default: %(default)s)",
+        help="different images that a drafter that sees is shown in one request "
+        f"(default: {VisionOptions().max_images})",
     )
     models.add_argument(
         "--prefix-cache-mib", type=int, default=4_096, metavar="N", help="memory for earlier calls' caches"
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         prefix_cache_bytes=args.prefix_cache_mib * MIB,
         max_verifier_tokens=args.max_verifier_tokens,
         max_drafter_tokens=args.max_drafter_tokens,
-        vision=VisionOptions(max_images=args.max_images),
+        vision=VisionOptions() if args.max_images is None else VisionOptions(max_images=args.max_images),
     )
     with contextlib.ExitStack() as stack:
         bound = stack.enter_context(listen(args.host, args.port))
@@ -121,6 +121,11 @@ def run(args: argparse.Namespace) -> int:
                 recorder=recorder,
                 progress=progress,
                 vocab_map=args.vocab_map,
+            )
+        if args.max_images is not None and not backend.capabilities.sees_images:
+            raise ConfigurationError(
+                f"--max-images={args.max_images}: the drafter {args.drafter} sees no images; leave it out, "
+                "or take a vision-language model of the verifier's family as drafter"
             )
         app = create_app(
             _by_name(backend, args.served_model_name), server_options, recorder=recorder, metrics=metrics

@@ -33,6 +33,7 @@ ENCODED = base64.b64encode(TEXT).decode()
         {"type": "document", "source": {"type": "text", "data": TEXT.decode()}, "title": "a.txt"},
         {"type": "file", "base64": ENCODED, "mime_type": "text/plain", "filename": "a.txt"},
         {"type": "file", "source_type": "base64", "data": ENCODED, "filename": "a.txt"},
+        {"type": "media", "mime_type": "text/plain", "data": ENCODED, "filename": "a.txt"},
         {"type": "file", "source_type": "text", "data": TEXT.decode(), "filename": "a.txt"},
     ],
 )

@@ -189,6 +189,13 @@ def test_langchain_blocks_are_seen_in_users_and_tools_messages() -> None:
     assert backend.reports[1].cached_tokens.drafter > 0
 
 
+def test_googles_blocks_are_seen() -> None:
+    backend = Obedient("A cat.")
+    media = {"type": "media", "mime_type": "image/png", "data": block(1)["base64"]}
+    ChatAsymSpec(backend=backend, max_tokens=6).invoke([HumanMessage([{"type": "text", "text": "?"}, media])])
+    assert (backend.reports[0].images, backend.reports[0].fallback) == (1, None)
+
+
 def test_langchain_image_urls_that_are_no_data_are_texts() -> None:
     backend = Obedient("A cat.")
     url = {"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}}

@@ -24,7 +24,7 @@ from tests.engine.tiny_folder import random_backend
 from tests.server.serving import WAIT_S, serving
 
 from .images import captioned, image_part, noise, text_part
-from .pairs import CHAT, ask, backend_of
+from .pairs import CHAT, ask, backend_of, pair_folders
 
 CHATS = "/v1/chat/completions"
 SEEN = {"role": "user", "content": [image_part(noise(1)), text_part("What is it?")]}
@@ -167,10 +167,13 @@ def test_the_default_router_keeps_images_for_who_sees_them(url: str) -> None:
     client.close()
 
 
-def test_serve_takes_a_number_of_images() -> None:
+def test_serve_takes_a_number_of_images_for_a_drafter_that_sees(capsys: pytest.CaptureFixture[str]) -> None:
     parser = frame._parser(cli.COMMANDS, "asymspec", "")
-    assert parser.parse_args(["serve"]).max_images == VisionOptions().max_images
     assert parser.parse_args(["serve", "--max-images", "3"]).max_images == 3
+    verifier = str(pair_folders("qwen2_vl")[0])
+    command = ["serve", "--port", "0", "--verifier", verifier, "--drafter", verifier]
+    assert cli.main([*command, "--max-images", "3"]) == 2
+    assert f"--max-images=3: the drafter {verifier} sees no images" in capsys.readouterr().err
 
 
 def test_a_body_says_nothing_of_its_images_in_errors(url: str) -> None:
