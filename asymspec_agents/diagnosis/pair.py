@@ -85,7 +85,7 @@ def _facts(name: str) -> ModelFacts:
         raise MissingDependencyError("transformers", "engine") from error
     folder = resolve(name, offline=True).path
     config, sees = read_config(folder), is_seeing(folder, name)
-    with reading(f"cannot load a model from {folder}: its config.json"):
+    with reading(f"cannot load a model from {folder}"):
         return ModelFacts(
             name=name,
             path=folder,

@@ -29,7 +29,7 @@ def reading(what: str) -> Iterator[None]:
         raise WeightsError(f"{what}: {reason}") from error
 
 
-def read_config(folder: Path | str) -> Any:
-    """The configuration of a local folder; raises WeightsError where transformers reads none."""
-    with reading(f"cannot load a model from {folder}: its config.json"):
+def read_config(folder: Path | str, kind: str = "a model") -> Any:
+    """The configuration in a local folder of `kind`; raises WeightsError where transformers reads none."""
+    with reading(f"cannot load {kind} from {folder}"):
         return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)

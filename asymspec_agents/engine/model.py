@@ -200,7 +200,7 @@ def load_module(folder: Path | str, auto: Any, *, name: str, dtype: str, device:
     torch_dtype = getattr(torch, dtype, None)
     if not isinstance(torch_dtype, torch.dtype) or not torch_dtype.is_floating_point:
         raise ConfigurationError(f"dtype={dtype!r} is no floating-point type of torch")
-    config = read_config(folder)
+    config = read_config(folder, "a causal language model")
     if getattr(config, "is_encoder_decoder", False):
         raise IncompatibleModelsError(f"{name} is an encoder-decoder; a decoder-only model is needed")
     with reading(f"cannot load a causal language model from {folder}"), no_progress_bar():

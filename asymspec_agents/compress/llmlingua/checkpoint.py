@@ -80,7 +80,7 @@ def checkpoint_folder(name: str | os.PathLike[str], *, offline: bool) -> Path:
     Raises WeightsError for one that does not classify tokens into two labels.
     """
     folder = resolve(name, offline=offline).path
-    config = read_config(folder)
+    config = read_config(folder, "a token classifier")
     kinds = config.architectures or []
     if not any("ForTokenClassification" in kind for kind in kinds) or config.num_labels != 2:
         raise WeightsError(

@@ -91,7 +91,7 @@ def load_looker(
     with reading(f"{folder} has no image processor that can be used here (preprocessor_config.json)"):
         auto: Any = AutoImageProcessor  # whose types are half there
         processor = auto.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    with reading(f"cannot load a model from {folder}: its config.json"):
+    with reading(f"cannot load a model from {folder}"):
         kind = kind_of(read_config(folder), tokenizer)
     looker = Looker(kind, processor, tokenizer, options)
     _blank(looker, name)
