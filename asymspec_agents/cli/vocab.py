@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     sample = SAMPLE if args.sample is None else args.sample.read_text("utf-8", errors="replace")
     if args.action == "build":
         map_format(args.output)  # before anything is fetched
-        large, small = _speller(args.verifier), _speller(args.drafter)
+        large, small = _speller(args.verifier), _speller(args.drafter, drafts=True)
         vocab_map = VocabMap.build(large.vocabulary, small.vocabulary)
         save_map(vocab_map, args.output)
         _show(vocab_map, coverage(vocab_map, large, small, sample), as_json=args.json)
@@ -61,20 +61,24 @@ def run(args: argparse.Namespace) -> int:
             )
         _show(load_map(file[0]), None, as_json=args.json)
         return 0
-    large, small = _speller(verifier), _speller(drafter)
+    large, small = _speller(verifier), _speller(drafter, drafts=True)
     vocab_map = load_map(file[0]) if file else VocabMap.build(large.vocabulary, small.vocabulary)
     vocab_map.check(large.vocabulary, small.vocabulary)
     _show(vocab_map, coverage(vocab_map, large, small, sample), as_json=args.json)
     return 0
 
 
-def _speller(name: str) -> Speller:
+def _speller(name: str, *, drafts: bool = False) -> Speller:
+    """How a model spells; raises IncompatibleModelsError for one that `drafts` and takes no map."""
     try:
         from ..engine.load import load_speller
+        from ..engine.vision.load import is_seeing, takes_no_map
     except ImportError as error:
         raise MissingDependencyError(error.name or "torch", "engine") from error
     with show_progress() as progress:
         folder = resolve(name, progress=progress)
+    if drafts and is_seeing(folder.path, name):
+        raise takes_no_map(name)
     return load_speller(folder.path, name=name)
 
 

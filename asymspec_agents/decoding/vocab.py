@@ -20,6 +20,8 @@ __all__ = ["MAPPED_DELTAS", "VocabMap", "check_rule"]
 MAPPED_DELTAS = ("context", "none")
 """The deltas a map can serve: the others weigh tokens of the verifier that the drafter cannot."""
 
+ANOTHER_MAP = 'build it anew, or use vocab_map="auto"'
+
 
 @dataclass(frozen=True)
 class VocabMap:
@@ -109,7 +111,11 @@ class VocabMap:
         return dict(zip(self.drafter_ids, self.verifier_ids, strict=True))
 
     def check(self, verifier: Vocabulary, drafter: Vocabulary) -> None:
-        """Raises IncompatibleModelsError unless the map was made of these two vocabularies."""
+        """Raises IncompatibleModelsError unless the map is one of these two vocabularies.
+
+        It must have been made of them, pair ordinary tokens, and of those only such as spell the same bytes.
+        Special tokens, and those that end an answer, are paired by what they do, which no spelling tells.
+        """
         for role, vocabulary, fingerprint, name in (
             ("verifier", verifier, self.verifier_fingerprint, self.verifier_name),
             ("drafter", drafter, self.drafter_fingerprint, self.drafter_name),
@@ -117,8 +123,24 @@ class VocabMap:
             if vocabulary.fingerprint != fingerprint:
                 raise IncompatibleModelsError(
                     f"vocab_map was made for a {role} with another vocabulary ({name or 'not named'}) than "
-                    f'that of {vocabulary.name}; build it anew, or use vocab_map="auto"'
+                    f"that of {vocabulary.name}; {ANOTHER_MAP}"
                 )
+        ends = _ends(verifier), _ends(drafter)
+        num_ordinary = 0
+        for mine, own in zip(self.verifier_ids, self.drafter_ids, strict=True):
+            if mine in verifier.special or own in drafter.special or (mine in ends[0] and own in ends[1]):
+                continue
+            num_ordinary += 1
+            if not verifier.spelling(mine) == drafter.spelling(own) != b"":
+                raise IncompatibleModelsError(
+                    f"vocab_map pairs token {mine} of {verifier.name}, {verifier.spelling(mine)!r}, with "
+                    f"{own} of {drafter.name}, {drafter.spelling(own)!r}, which spells other bytes; "
+                    f"{ANOTHER_MAP}"
+                )
+        if not num_ordinary:
+            raise IncompatibleModelsError(
+                f"{verifier.name} and {drafter.name} have no token in common in vocab_map; {ANOTHER_MAP}"
+            )
 
 
 def check_rule(rule: Rule) -> None:
@@ -134,6 +156,11 @@ def _in_order(vocabulary: Vocabulary) -> list[int]:
     """The ids that have a token, in the order in which those of the same bytes are paired."""
     ids = [number for number, spelling in enumerate(vocabulary.spellings) if spelling]
     return sorted(ids, key=lambda number: (number in vocabulary.named_bytes, number))
+
+
+def _ends(vocabulary: Vocabulary) -> set[int | None]:
+    """The ids that end a turn or a text."""
+    return {vocabulary.end_of_turn, *vocabulary.end_of_text}
 
 
 def _roles(verifier: Vocabulary, drafter: Vocabulary) -> Iterator[tuple[int, int]]:

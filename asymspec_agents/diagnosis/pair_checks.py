@@ -14,6 +14,8 @@ __all__ = ["PAIR_CHECKS"]
 LARGEST_DRAFTER = 0.5
 """Above this share of the verifier's size, reading everything costs more than compression saves."""
 
+ANOTHER_DRAFTER = "a drafter of the verifier's own family, or one that reads texts only"
+
 
 def _verifier(pair: ChosenPair) -> Iterator[Finding]:
     """Whether the verifier is on this machine, and reads texts."""
@@ -25,14 +27,27 @@ def _verifier(pair: ChosenPair) -> Iterator[Finding]:
         yield found
     except WeightsError as error:
         yield _absent("verifier", pair.verifier_name, error)
+    except IncompatibleModelsError as error:
+        yield Finding("verifier", "FAIL", str(error), "a model that reads texts only")
 
 
 def _drafter(pair: ChosenPair) -> Iterator[Finding]:
-    """Whether the drafter is."""
+    """Whether the drafter is; of one that sees images, whether it can be shown any."""
     try:
-        yield _found("drafter", pair.drafter)
+        found = _found("drafter", pair.drafter)
     except WeightsError as error:
         yield _absent("drafter", pair.drafter_name, error)
+        return
+    except IncompatibleModelsError as error:
+        yield Finding("drafter", "FAIL", str(error), ANOTHER_DRAFTER)
+        return
+    try:
+        if pair.drafter.sees:
+            pair.check_sight()
+    except (WeightsError, IncompatibleModelsError) as error:
+        fix = f"give {pair.drafter.path} the image processor's files that the model was published with"
+        found = Finding("drafter", "FAIL", str(error), f"{fix}, or choose {ANOTHER_DRAFTER}")
+    yield found
 
 
 def _found(role: str, model: ModelFacts) -> Finding:
@@ -51,7 +66,12 @@ def _vocabulary(pair: ChosenPair) -> Iterator[Finding]:
     if large == small:
         yield Finding("vocabulary", "ok", f"the same in both, {len(large):,} tokens")
         return
-    if pair.drafter.sees and large.items() <= small.items():
+    if pair.drafter.sees:
+        try:
+            pair.check_seen_vocabulary()
+        except IncompatibleModelsError as error:
+            yield Finding("vocabulary", "FAIL", str(error), ANOTHER_DRAFTER)
+            return
         more = f"{len(small) - len(large):,} more in the drafter's, which sees images"
         yield Finding(
             "vocabulary", "ok", f"the verifier's {len(large):,} tokens are the same in both, {more}"

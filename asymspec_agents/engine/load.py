@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
 
@@ -14,8 +16,9 @@ from ..recording import NULL_RECORDER, Recorder
 from .chat import ChatTemplate
 from .cross_family import CrossFamily, MapChoice, choose_map
 from .engine import Engine, EngineOptions
+from .files import reading
 from .model import CausalModel, load_model
-from .vision.load import is_seeing, load_seeing
+from .vision.load import check_vocabulary, is_seeing, load_seeing, takes_no_map
 from .vision.prompt import SeeingPrompts
 
 __all__ = ["LoadedPair", "load_pair", "load_speller", "load_tokenizer"]
@@ -62,10 +65,7 @@ def load_pair(
         )
     if is_seeing(drafter, names[1]):
         if vocab_map not in (None, "auto"):
-            raise IncompatibleModelsError(
-                f"vocab_map: {names[1]} sees images, and such a drafter works without a map only; leave it "
-                "out, and choose a drafter that was made of a model of the verifier's own family"
-            )
+            raise takes_no_map(names[1])
         large = load_model(verifier, name=verifier_name, dtype=dtype, device=device)
         return _seeing_pair(large, tokenizer, drafter, names, dtype, device, options, recorder)
     same_folder = Path(verifier).resolve() == Path(drafter).resolve()
@@ -104,10 +104,12 @@ def _vocabulary(folder: Path | str, tokenizer: PreTrainedTokenizerBase, name: st
     """The tokenizer's vocabulary, with the ids that the folder's configuration says end an answer."""
     ends: set[int] = set()
     for source in (GenerationConfig, AutoConfig):
-        try:
+        config: Any = None
+        with (
+            reading(f"cannot load a vocabulary from {folder}: its configuration"),
+            contextlib.suppress(OSError, ValueError, KeyError),  # few folders have both, or a known model
+        ):
             config = source.from_pretrained(folder, local_files_only=True)
-        except (OSError, ValueError, KeyError):  # few folders have both; the tokenizer's own EOS is known
-            continue
         value = getattr(config, "eos_token_id", None)
         ends.update(value if isinstance(value, list | tuple) else [] if value is None else [value])
     return Vocabulary.of(tokenizer, name=name or Path(folder).name, eos_token_ids=ends)
@@ -125,13 +127,8 @@ def _seeing_pair(
 ) -> LoadedPair:
     """The pair with a drafter that sees, whose vocabulary begins with the verifier's."""
     own = load_tokenizer(drafter)
-    words, own_words = tokenizer.get_vocab(), own.get_vocab()
-    differs = next((word for word, token_id in words.items() if own_words.get(word) != token_id), None)
-    if differs is not None:
-        raise IncompatibleModelsError(
-            f"{names[0]} and {names[1]} have different vocabularies (token {differs!r}, for one); choose a "
-            "drafter that was made of a model of the verifier's own family"
-        )
+    words = tokenizer.get_vocab()
+    check_vocabulary(words, own.get_vocab(), names)
     template = ChatTemplate(tokenizer)
     limits = (options or EngineOptions()).vision
     small = load_seeing(drafter, own, template, name=names[1], dtype=dtype, device=device, options=limits)
@@ -145,10 +142,11 @@ def _seeing_pair(
 
 def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
     """The tokenizer of a local folder; raises WeightsError where there is none."""
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
-        raise WeightsError(f"cannot load a tokenizer from {folder}: {error}") from error
-    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):  # made up where files are missing
+    with reading(f"cannot load a tokenizer from {folder}"):
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True
+        )
+        made_up = not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
+    if made_up:  # where files are missing
         raise WeightsError(f"cannot load a tokenizer from {folder}: its files are missing")
     return tokenizer

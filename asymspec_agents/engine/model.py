@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils.logging import set_tqdm_hook
 
 from ..errors import ConfigurationError, IncompatibleModelsError, WeightsError
 from .attention import NAME as ATTENTION
 from .attention import read_cache_in_place
 from .cache import KVCache
+from .files import read_config, reading
 from .packed import PackedCache, positions
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class CausalModel:
         self.max_positions = max_positions(config)
         self.num_parameters = sum(p.numel() for p in module.parameters())
         self.device = next(module.parameters()).device
-        self.eos_token_ids = _eos_token_ids(module)
+        with reading(f"{name}: eos_token_id of its configuration"):
+            self.eos_token_ids = _eos_token_ids(module)
         parameters = inspect.signature(self.decoder.forward).parameters
         self._takes_logits_to_keep = "logits_to_keep" in parameters
         # transformers 5.24 renamed it; models of others keep the older name.
@@ -194,28 +196,23 @@ def load_model(
 
 def load_module(folder: Path | str, auto: Any, *, name: str, dtype: str, device: str | None) -> Any:
     """The folder's model by the transformers class `auto`, its weights whole, on the device."""
-    from safetensors import SafetensorError
-
     target = torch_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     torch_dtype = getattr(torch, dtype, None)
     if not isinstance(torch_dtype, torch.dtype) or not torch_dtype.is_floating_point:
         raise ConfigurationError(f"dtype={dtype!r} is no floating-point type of torch")
-    try:
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        if getattr(config, "is_encoder_decoder", False):
-            raise IncompatibleModelsError(f"{name} is an encoder-decoder; a decoder-only model is needed")
-        with no_progress_bar():
-            loaded: Any = auto.from_pretrained(
-                folder,
-                config=config,
-                dtype=torch_dtype,
-                trust_remote_code=False,
-                local_files_only=True,
-                use_safetensors=True,
-                output_loading_info=True,
-            )
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise WeightsError(f"cannot load a causal language model from {folder}: {error}") from error
+    config = read_config(folder, "a causal language model")
+    if getattr(config, "is_encoder_decoder", False):
+        raise IncompatibleModelsError(f"{name} is an encoder-decoder; a decoder-only model is needed")
+    with reading(f"cannot load a causal language model from {folder}"), no_progress_bar():
+        loaded: Any = auto.from_pretrained(
+            folder,
+            config=config,
+            dtype=torch_dtype,
+            trust_remote_code=False,
+            local_files_only=True,
+            use_safetensors=True,
+            output_loading_info=True,
+        )
     module, info = loaded
     if info["missing_keys"]:  # transformers would go on with random values there
         missing = sorted(info["missing_keys"])

@@ -105,6 +105,38 @@ def test_a_map_of_other_vocabularies_is_refused() -> None:
         vocab_map.check(words, words)
 
 
+def test_a_map_without_ordinary_tokens_is_refused() -> None:
+    mine = _vocabulary(b"a", b"b", b"<end>", special=(2,), end_of_turn=2)
+    built = VocabMap.build(mine, mine)
+    built.check(mine, mine)
+    for ids in ((), (2,)):
+        with pytest.raises(IncompatibleModelsError, match="no token in common in vocab_map; build it anew"):
+            replace(built, verifier_ids=ids, drafter_ids=ids).check(mine, mine)
+
+
+def test_a_map_of_tokens_that_spell_other_bytes_is_refused() -> None:
+    words, digits = vocabulary("words"), vocabulary("digits")
+    built = VocabMap.build(words, digits)
+    permuted = replace(built, drafter_ids=built.drafter_ids[::-1])
+    with pytest.raises(
+        IncompatibleModelsError, match=r"token \d+ of words, b'.*', with \d+ of digits, b'.*'"
+    ):
+        permuted.check(words, digits)
+    mine = _vocabulary(b"a", b"", b"b")
+    nothing = replace(VocabMap.build(mine, mine), verifier_ids=(0, 1), drafter_ids=(0, 1))
+    with pytest.raises(IncompatibleModelsError, match=r"token 1 of made, b'', with 1 of made, b''"):
+        nothing.check(mine, mine)
+
+
+def test_tokens_that_do_the_same_need_not_spell_the_same() -> None:
+    """The end of a text may be a token that no tokenizer calls special."""
+    mine = _vocabulary(b"a", b"<turn>", b"<stop>", special=(1,), end_of_turn=1, end_of_text=(2,))
+    theirs = _vocabulary(b"<eot>", b"<eos>", b"a", special=(0,), end_of_turn=0, end_of_text=(1,))
+    built = VocabMap.build(mine, theirs)
+    assert built.to_drafter == {0: 2, 1: 0, 2: 1}
+    built.check(mine, theirs)
+
+
 @pytest.mark.parametrize(
     ("changes", "error"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,15 @@ def test_a_map_may_be_made_given_or_read(
     for choice in (vocab_map, tmp_path / "map.json", str(tmp_path / "map.json")):
         other = LocalBackend.load(*pair, **CPU, vocab_map=choice)
         assert other.generate(_request()) == expected
+
+
+def test_a_file_that_pairs_nothing_or_other_bytes_is_refused(pair: tuple[str, str], tmp_path: Path) -> None:
+    vocab_map = VocabMap.build(vocabulary("words"), vocabulary("digits"))
+    for ids, told in (((), "no token in common"), (vocab_map.drafter_ids[::-1], "spells other bytes")):
+        pairs = {"verifier_ids": vocab_map.verifier_ids[: len(ids)], "drafter_ids": ids}
+        save_map(replace(vocab_map, **pairs), tmp_path / "map.json")
+        with pytest.raises(IncompatibleModelsError, match=told):
+            LocalBackend.load(*pair, **CPU, vocab_map=tmp_path / "map.json")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,52 @@ def test_a_drafter_that_sees_may_have_tokens_of_its_own() -> None:
     found = diagnose(drafter, verifier)
     assert found["verifier"].status == "FAIL"
     assert "a verifier reads texts only" in found["verifier"].found
+
+
+@pytest.fixture
+def seeing(tmp_path: Path) -> tuple[Path, Path]:
+    """A verifier and a copy of its drafter that sees, to be spoiled."""
+    verifier, drafter = pair_folders("qwen2_vl")
+    return verifier, Path(shutil.copytree(drafter, tmp_path / "seeing"))
+
+
+def test_a_drafter_that_sees_needs_its_image_processor(seeing: tuple[Path, Path]) -> None:
+    assert diagnose(*seeing)["drafter"].status == "ok"
+    (seeing[1] / "preprocessor_config.json").unlink()
+    found = diagnose(*seeing)["drafter"]
+    assert found.status == "FAIL"
+    assert "has no image processor that can be used here" in found.found
+    assert "the image processor's files" in str(found.fix)
+
+
+def test_a_drafter_that_sees_takes_no_map(pair: tuple[Path, Path]) -> None:
+    found = diagnose(pair[0], pair_folders("qwen2_vl")[1])["vocabulary"]
+    assert found.status == "FAIL"
+    assert "a drafter that sees images takes no vocabulary map" in found.found
+    assert "vocab-map" not in str(found.fix)
+
+
+def test_a_model_that_sees_in_an_unknown_way_fails(seeing: tuple[Path, Path]) -> None:
+    path = seeing[1] / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps(config | {"model_type": "llava_next"}))
+    for verifier, drafter, role in ((*seeing, "drafter"), (*seeing[::-1], "verifier")):
+        found = diagnose(verifier, drafter)[role]
+        assert found.status == "FAIL"
+        assert "of type llava_next" in found.found
+    path.write_text(json.dumps(config | {"model_type": "mllama"}))  # whose configuration has other fields
+    found = diagnose(*seeing)["drafter"]
+    assert found.status == "FAIL"
+    assert "cannot load a model from" in found.found
+
+
+def test_no_map_is_built_for_a_drafter_that_sees(
+    pair: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seeing, path = str(pair_folders("qwen2_vl")[1]), tmp_path / "map.json"
+    assert cli.main(["vocab", "build", str(pair[0]), seeing, "-o", str(path)]) == 2
+    assert "works without a map only" in capsys.readouterr().err
+    assert not path.exists()
 
 
 def test_one_model_in_both_roles_is_a_control(pair: tuple[Path, Path]) -> None:

@@ -15,7 +15,9 @@ import torch
 from asymspec_agents.engine.cache import KVCache
 from asymspec_agents.engine.load import load_pair
 from asymspec_agents.engine.vision.kinds import kind_of
+from asymspec_agents.engine.vision.load import check_vocabulary, load_looker
 from asymspec_agents.engine.vision.model import SeeingModel
+from asymspec_agents.engine.vision.options import VisionOptions
 from asymspec_agents.errors import IncompatibleModelsError, MissingDependencyError, WeightsError
 from tests.engine.tiny_folder import byte_tokenizer
 
@@ -71,7 +73,8 @@ def test_another_vocabulary_is_refused(folder: Path) -> None:
     vocabulary["!"], vocabulary['"'] = vocabulary['"'], vocabulary["!"]
     (folder / "tokenizer.json").write_text(json.dumps(other))
     with pytest.raises(
-        IncompatibleModelsError, match=r"have different vocabularies \(token '[!\"]', for one\)"
+        IncompatibleModelsError,
+        match=r"have different vocabularies \(token '[!\"]', number \d+ .*takes no vocabulary map",
     ):
         load_pair(pair_folders("qwen2_vl")[0], folder, **CPU)
 
@@ -86,6 +89,53 @@ def test_a_folder_without_image_processor_is_refused(folder: Path) -> None:
     (folder / "preprocessor_config.json").unlink()
     with pytest.raises(WeightsError, match=r"has no image processor that can be used here"):
         load_pair(pair_folders("qwen2_vl")[0], folder, **CPU)
+
+
+@pytest.mark.parametrize("text", ["{not json", "[]", '{"image_processor_type": 5}'])
+def test_an_image_processor_that_cannot_be_made_is_refused(folder: Path, text: str) -> None:
+    (folder / "preprocessor_config.json").write_text(text)
+    with pytest.raises(WeightsError, match=r"has no image processor that can be used here"):
+        load_looker(folder, tokenizer_of("qwen2_vl"), name="mine", options=VisionOptions())
+
+
+def test_the_token_that_differs_is_the_verifiers_first() -> None:
+    drafter = {"a": 0, "b": 2, "c": 1}
+    with pytest.raises(IncompatibleModelsError, match=r"token 'b', number 1 of the verifier's"):
+        check_vocabulary({"c": 2, "b": 1, "a": 0}, drafter, ("large", "small"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[]", "5", "{", '"text"', "null", "{}", '{"model_type": "mllama", "vision_config": 5}'),
+        *('{"model_type": []}', '{"model_type": "qwen2_vl", "text_config": []}'),
+        '{"model_type": "qwen2", "num_hidden_layers": "many"}',
+        '{"model_type": "qwen2", "rope_scaling": 5}',
+        '{"model_type": "qwen2", "hidden_size": null}',
+    ],
+)
+def test_a_configuration_that_is_broken_is_told_in_one_line(folder: Path, text: str) -> None:
+    (folder / "config.json").write_text(text)
+    with pytest.raises((WeightsError, IncompatibleModelsError)) as told:
+        load_pair(pair_folders("qwen2_vl")[0], folder, **CPU)
+    assert "drafter" in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(("tokenizer.json", text) for text in ("[]", "{", "5", '{"model": 5}')),
+        *(("tokenizer_config.json", text) for text in ("[]", "{", "5", '{"eos_token": 5}')),
+        *(("generation_config.json", text) for text in ("[]", "5", '{"eos_token_id": "x"}')),
+    ],
+)
+def test_other_files_that_are_broken_are_told_in_one_line(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(text)
+    with pytest.raises((WeightsError, IncompatibleModelsError)) as told:
+        load_pair(pair_folders("qwen2_vl")[0], folder, **CPU)
+    assert "drafter" in str(told.value)
+    assert "\n" not in str(told.value)
 
 
 def test_another_models_image_processor_is_refused(folder: Path) -> None:

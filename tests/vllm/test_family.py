@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asymspec_agents.backends.request import ChatRequest, CompletionRequest
-from asymspec_agents.errors import ConfigurationError, ContextOverflowError, UnsupportedRequestError
+from asymspec_agents.decoding.vocab import VocabMap
+from asymspec_agents.decoding.vocab_file import save_map
+from asymspec_agents.errors import (
+    ConfigurationError,
+    ContextOverflowError,
+    IncompatibleModelsError,
+    UnsupportedRequestError,
+)
 from asymspec_agents.protocol import AsymSpecOptions
-from tests.decoding.made_tokenizers import made
+from tests.decoding.made_tokenizers import made, vocabulary
 from vllm_asymspec.admission import check_own_ids, check_request
 from vllm_asymspec.budget import DrafterShape, Limits, PoolShape
 from vllm_asymspec.family import Family
@@ -47,6 +56,24 @@ def test_no_token_lengthens_the_answer_by_more_than_the_bound(data: st.DataObjec
         before = len(written.tokens)
         written.push((token,))
         assert len(written.tokens) <= before + 1 + family.max_growth
+
+
+def test_a_file_that_pairs_tokens_of_other_bytes_is_refused(tmp_path: Path) -> None:
+    words, digits = vocabulary("words"), vocabulary("digits")
+    built = VocabMap.build(words, digits)
+    sizes = len(words), len(digits)
+    for ids, told in ((built.drafter_ids[::-1], "spells other bytes"), ((), "no token in common")):
+        pairs = {"verifier_ids": built.verifier_ids[: len(ids)], "drafter_ids": ids}
+        save_map(replace(built, **pairs), tmp_path / "map.json")
+        with pytest.raises(IncompatibleModelsError, match=told):
+            Family.of(
+                str(tmp_path / "map.json"),
+                words,
+                digits,
+                made("digits"),
+                num_logits=sizes,
+                drafter_end_ids=(),
+            )
 
 
 def test_the_report_counts_what_was_spelled(family: Family) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,10 @@ def test_a_map_is_checked_before_anything_starts(folders: tuple[str, str], tmp_p
     broken.write_text("{}")
     assert Vocabularies.of(*folders, right).settings == {"vocab_map": str(right)}
     with pytest.raises(IncompatibleModelsError, match="another vocabulary"):
+        Vocabularies.of(*folders, wrong)
+    made = transcriber("words", "digits").vocab_map
+    save_map(replace(made, verifier_ids=(), drafter_ids=()), wrong)
+    with pytest.raises(IncompatibleModelsError, match="no token in common"):
         Vocabularies.of(*folders, wrong)
     for path in (broken, tmp_path / "missing.json", tmp_path / "map.pickle"):
         with pytest.raises(ConfigurationError, match="vocab_map"):

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import AutoConfig, AutoModelForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
 
+from ...engine.files import read_config, reading
 from ...engine.load import load_tokenizer
 from ...engine.model import no_progress_bar, torch_device
 from ...errors import ConfigurationError, WeightsError
@@ -79,10 +80,7 @@ def checkpoint_folder(name: str | os.PathLike[str], *, offline: bool) -> Path:
     Raises WeightsError for one that does not classify tokens into two labels.
     """
     folder = resolve(name, offline=offline).path
-    try:
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
-        raise WeightsError(f"cannot read the configuration in {folder}: {error}") from error
+    config = read_config(folder, "a token classifier")
     kinds = config.architectures or []
     if not any("ForTokenClassification" in kind for kind in kinds) or config.num_labels != 2:
         raise WeightsError(
@@ -99,8 +97,6 @@ def load_checkpoint(folder: Path, *, device: str | None, dtype: str) -> Checkpoi
     Raises WeightsError where weights or tokenizer are missing or broken, ConfigurationError for an unknown
     device or dtype.
     """
-    from safetensors import SafetensorError
-
     target = torch_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     torch_dtype = getattr(torch, dtype, None)
     if not isinstance(torch_dtype, torch.dtype) or not torch_dtype.is_floating_point:
@@ -109,18 +105,15 @@ def load_checkpoint(folder: Path, *, device: str | None, dtype: str) -> Checkpoi
     for name in ("cls", "sep", "pad", "unk"):
         if getattr(tokenizer, f"{name}_token_id") is None:
             raise WeightsError(f"the tokenizer in {folder} has no {name}_token")
-    try:
-        with no_progress_bar():
-            loaded: Any = AutoModelForTokenClassification.from_pretrained(
-                folder,
-                dtype=torch_dtype,
-                trust_remote_code=False,
-                local_files_only=True,
-                use_safetensors=True,
-                output_loading_info=True,
-            )
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise WeightsError(f"cannot load a token classifier from {folder}: {error}") from error
+    with reading(f"cannot load a token classifier from {folder}"), no_progress_bar():
+        loaded: Any = AutoModelForTokenClassification.from_pretrained(
+            folder,
+            dtype=torch_dtype,
+            trust_remote_code=False,
+            local_files_only=True,
+            use_safetensors=True,
+            output_loading_info=True,
+        )
     module, info = loaded
     if info["missing_keys"]:  # transformers would go on with random values there
         missing = sorted(info["missing_keys"])
