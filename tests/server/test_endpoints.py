@@ -56,6 +56,8 @@ def test_the_server_says_what_it_is(client: httpx.Client) -> None:
         "max_drafter_tokens": None,
         "tokenize": False,
         "sees_images": False,
+        "max_images": None,
+        "max_image_pixels": None,
         "cross_family": False,
         "server": f"asymspec-agents/{__version__}",
     }
