@@ -194,16 +194,27 @@ def load_model(
     return CausalModel(load_module(folder, AutoModelForCausalLM, name=name, dtype=dtype, device=device), name)
 
 
-def load_module(folder: Path | str, auto: Any, *, name: str, dtype: str, device: str | None) -> Any:
-    """The folder's model by the transformers class `auto`, its weights whole, on the device."""
+def load_module(
+    folder: Path | str,
+    auto: Any,
+    *,
+    name: str,
+    dtype: str,
+    device: str | None,
+    kind: str = "a causal language model",
+) -> Any:
+    """The folder's model by the transformers class `auto`, its weights whole, on the device.
+
+    Errors call it a model of this `kind`.
+    """
     target = torch_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     torch_dtype = getattr(torch, dtype, None)
     if not isinstance(torch_dtype, torch.dtype) or not torch_dtype.is_floating_point:
         raise ConfigurationError(f"dtype={dtype!r} is no floating-point type of torch")
-    config = read_config(folder, "a causal language model")
+    config = read_config(folder, kind)
     if getattr(config, "is_encoder_decoder", False):
         raise IncompatibleModelsError(f"{name} is an encoder-decoder; a decoder-only model is needed")
-    with reading(f"cannot load a causal language model from {folder}"), no_progress_bar():
+    with reading(f"cannot load {kind} from {folder}"), no_progress_bar():
         loaded: Any = auto.from_pretrained(
             folder,
             config=config,

@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoModelForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
 
-from ...engine.files import read_config, reading
+from ...engine.files import read_config
 from ...engine.load import load_tokenizer
-from ...engine.model import no_progress_bar, torch_device
-from ...errors import ConfigurationError, WeightsError
+from ...engine.model import load_module
+from ...errors import WeightsError
 from ...weights import resolve
 
 __all__ = ["Checkpoint", "TokenModel", "checkpoint_folder", "content_of", "load_checkpoint"]
@@ -97,28 +97,18 @@ def load_checkpoint(folder: Path, *, device: str | None, dtype: str) -> Checkpoi
     Raises WeightsError where weights or tokenizer are missing or broken, ConfigurationError for an unknown
     device or dtype.
     """
-    target = torch_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    torch_dtype = getattr(torch, dtype, None)
-    if not isinstance(torch_dtype, torch.dtype) or not torch_dtype.is_floating_point:
-        raise ConfigurationError(f"dtype={dtype!r} is no floating-point type of torch")
     tokenizer = load_tokenizer(folder)
     for name in ("cls", "sep", "pad", "unk"):
         if getattr(tokenizer, f"{name}_token_id") is None:
             raise WeightsError(f"the tokenizer in {folder} has no {name}_token")
-    with reading(f"cannot load a token classifier from {folder}"), no_progress_bar():
-        loaded: Any = AutoModelForTokenClassification.from_pretrained(
-            folder,
-            dtype=torch_dtype,
-            trust_remote_code=False,
-            local_files_only=True,
-            use_safetensors=True,
-            output_loading_info=True,
-        )
-    module, info = loaded
-    if info["missing_keys"]:  # transformers would go on with random values there
-        missing = sorted(info["missing_keys"])
-        raise WeightsError(f"{folder} lacks {len(missing)} of the model's weights, {missing[0]} among them")
-    module.to(target)
+    module: Any = load_module(
+        folder,
+        AutoModelForTokenClassification,
+        name=str(folder),
+        dtype=dtype,
+        device=device,
+        kind="a token classifier",
+    )
     max_tokens = _max_tokens(module.config)
     if max(tokenizer.get_vocab().values()) >= module.get_input_embeddings().num_embeddings:
         raise WeightsError(f"the tokenizer in {folder} has more tokens than the model")
