@@ -212,19 +212,17 @@ def test_openais_client(server: Server) -> None:
 def test_a_client_that_leaves_frees_its_place(server: Server) -> None:
     name = 'asymspec_requests_total{arm="asymspec",mode="asymspec",outcome="aborted"}'
     before = server.metric(name)
-    for _ in range(10):  # where the machine is busy, a small model may be done before the server hears of it
+    deadline = time.monotonic() + 120
+    while server.metric(name) == before:  # a busy machine may hear of it too late
+        assert time.monotonic() < deadline
         stream = server.http.stream(ask(max_tokens=400, extra={"ignore_eos": True}), abort=threading.Event())
         next(stream)
         stream.close()
-        del stream
-        gc.collect()
-        deadline = time.monotonic() + 60
         while server.metric("vllm:num_requests_running"):
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        if server.metric(name) > before:
-            break
-    assert server.metric(name) > before
+    del stream
+    gc.collect()  # here, where the warning is filtered; earlier it would keep the client from closing in time
     assert server.metric("asymspec_pool_usage_ratio") <= 1
 
 
